@@ -112,13 +112,17 @@ daemon_is_gone() {
 	[[ ! -e $1/pid || -e $1/status ]]
 }
 
-# daemon_signal DIR SIGNAL: TERM and KILL wait until it is gone (30 s).
+# daemon_signal DIR SIGNAL: TERM and KILL wait until it is gone (30 s), and a
+# TERM reaches a stopped one too. Nothing to do where it isn't running.
 daemon_signal() {
 	local pid
 	pid=$(daemon_pid "$1") || return 0
 	kill "-$2" "$pid" 2>/dev/null || true
 	case $2 in
-	TERM | KILL) wait_until 30 daemon_is_gone "$1" ;;
+	TERM | KILL)
+		kill -CONT "$pid" 2>/dev/null || true
+		wait_until 30 daemon_is_gone "$1"
+		;;
 	esac
 }
 

@@ -57,7 +57,7 @@ redis_run() {
 		--save '' --appendonly no --enable-debug-command local \
 		"${args[@]}"
 	if ! wait_until 30 redis_is_up_or_dead "$1" || ! redis_is_up "$1"; then
-		fail "redis-server $1 doesn't start: $(tail -n 5 "$dir/out")"
+		fail "redis-server $1 doesn't start: $(tail -q -n 5 "$dir/err" "$dir/out")"
 	fi
 }
 

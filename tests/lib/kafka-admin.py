@@ -1,0 +1,339 @@
+#!/usr/bin/env python3
+"""kafka-admin.py: Kafka's admin requests for tests, without a JVM.
+
+A Java tool takes a second or two to start; a suite makes hundreds of topics.
+This speaks the few requests itself (last versions before the compact
+encoding, all still accepted by Kafka 4.1), one connection a request.
+
+kafka-admin.py BROKERS create NAME:PARTITIONS[:REPLICATION]... [config=value]...
+    returns once every broker that lives knows a leader for each partition
+kafka-admin.py BROKERS delete TOPIC...
+kafka-admin.py BROKERS brokers                    id, one a line
+kafka-admin.py BROKERS topic [TOPIC]              topic partition leader
+                                                  replicas isr
+kafka-admin.py BROKERS insync [TOPIC]...          every broker named answers,
+                                                  knows the others, and has
+                                                  all replicas in sync
+kafka-admin.py BROKERS begins|ends TOPIC          partition offset
+kafka-admin.py BROKERS trim TOPIC PARTITION:OFFSET...   delete records below
+kafka-admin.py BROKERS elect TOPIC                preferred leaders
+kafka-admin.py BROKERS committed GROUP [TOPIC]    topic partition offset
+kafka-admin.py BROKERS commit GROUP TOPIC PARTITION:OFFSET...
+kafka-admin.py BROKERS forget GROUP               delete the group
+
+Errors that pass (no leader yet, coordinator loading, ...) are retried for
+KAFKA_ADMIN_SECONDS, 15 unless it is set. Exit status 0, or 1 with one line.
+"""
+import os
+import socket
+import struct
+import sys
+import time
+
+PASSING = {3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 41}
+NAMES = {1: "OFFSET_OUT_OF_RANGE", 3: "UNKNOWN_TOPIC_OR_PARTITION",
+         5: "LEADER_NOT_AVAILABLE", 6: "NOT_LEADER_OR_FOLLOWER",
+         7: "REQUEST_TIMED_OUT", 8: "BROKER_NOT_AVAILABLE",
+         9: "REPLICA_NOT_AVAILABLE", 14: "COORDINATOR_LOAD_IN_PROGRESS",
+         15: "COORDINATOR_NOT_AVAILABLE", 16: "NOT_COORDINATOR",
+         25: "UNKNOWN_MEMBER_ID", 36: "TOPIC_ALREADY_EXISTS",
+         37: "INVALID_PARTITIONS", 38: "INVALID_REPLICATION_FACTOR",
+         40: "INVALID_CONFIG", 68: "NON_EMPTY_GROUP",
+         69: "GROUP_ID_NOT_FOUND"}
+NOTHING_TO_DO = 84      # ELECTION_NOT_NEEDED
+
+
+class KafkaError(Exception):
+    def __init__(self, code, what):
+        super().__init__(f"{what}: {NAMES.get(code, 'error')} ({code})")
+        self.passing = code in PASSING
+
+
+def check(code, what):
+    if code:
+        raise KafkaError(code, what)
+
+
+# Writing: each returns bytes.
+def i8(n): return struct.pack(">b", n)
+def i16(n): return struct.pack(">h", n)
+def i32(n): return struct.pack(">i", n)
+def i64(n): return struct.pack(">q", n)
+
+
+def text(s):
+    return i16(-1) if s is None else i16(len(s.encode())) + s.encode()
+
+
+def array(write, items):
+    return i32(len(items)) + b"".join(write(item) for item in items)
+
+
+class Reader:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def number(self, form):
+        value, = struct.unpack_from(form, self.data, self.at)
+        self.at += struct.calcsize(form)
+        return value
+
+    def i8(self): return self.number(">b")
+    def i16(self): return self.number(">h")
+    def i32(self): return self.number(">i")
+    def i64(self): return self.number(">q")
+
+    def text(self):
+        length = max(self.i16(), 0)
+        self.at += length
+        return self.data[self.at - length:self.at].decode()
+
+    def array(self, read):
+        return [read() for _ in range(max(self.i32(), 0))]
+
+
+def call(address, key, version, body):
+    """One request on a connection of its own; returns a Reader."""
+    with socket.create_connection(address, 10) as s:
+        message = i16(key) + i16(version) + i32(1) + text("test") + body
+        s.sendall(i32(len(message)) + message)
+        with s.makefile("rb") as f:
+            head = f.read(4)
+            data = f.read(*struct.unpack(">i", head)) if head else b""
+    if not data:
+        raise ConnectionError("%s:%d closed the connection" % address)
+    r = Reader(data)
+    r.i32()
+    return r
+
+
+class Cluster:
+    def __init__(self, bootstrap):
+        self.bootstrap = []
+        for one in bootstrap.split(","):
+            host, port = one.rsplit(":", 1)
+            self.bootstrap.append((host, int(port)))
+
+    def any(self, key, version, body):
+        for n, address in enumerate(self.bootstrap):
+            try:
+                return call(address, key, version, body)
+            except OSError:
+                if n + 1 == len(self.bootstrap):
+                    raise
+
+    def metadata(self, topics=None, address=None):
+        """({id: address}, {topic: {partition: (leader, replicas, isr)}})"""
+        body = i32(-1) if topics is None else array(text, topics)
+        body += i8(0)
+        r = (call(address, 3, 5, body) if address else self.any(3, 5, body))
+        r.i32()
+
+        def broker():
+            id_, host, port = r.i32(), r.text(), r.i32()
+            r.text()
+            return id_, (host, port)
+
+        def partition():
+            error, number, leader = r.i16(), r.i32(), r.i32()
+            replicas, isr = r.array(r.i32), r.array(r.i32)
+            r.array(r.i32)
+            return number, (leader if error in (0, 9) else -1, replicas, isr)
+
+        def topic():
+            error, name, _ = r.i16(), r.text(), r.i8()
+            parts = dict(r.array(partition))
+            check(error, f"topic {name}")
+            return name, parts
+
+        brokers = dict(r.array(broker))
+        r.text()
+        r.i32()
+        return brokers, dict(r.array(topic))
+
+    def coordinator(self, group):
+        r = self.any(10, 0, text(group))
+        check(r.i16(), f"group {group}")
+        r.i32()
+        return r.text(), r.i32()
+
+    def by_leader(self, topic, partitions=None):
+        """[(address, [partition, ...])] for all, or the named, partitions."""
+        brokers, topics = self.metadata([topic])
+        groups = {}
+        for number, (leader, _, _) in sorted(topics[topic].items()):
+            if partitions is None or number in partitions:
+                if leader not in brokers:
+                    raise KafkaError(5, f"partition {number}")
+                groups.setdefault(brokers[leader], []).append(number)
+        return groups.items()
+
+
+def pairs(args):
+    return [tuple(int(n) for n in a.split(":")) for a in args]
+
+
+def create(cluster, *args):
+    configs = [a.split("=", 1) for a in args if "=" in a]
+    wanted = [(a.split(":") + ["-1"])[:3] for a in args if "=" not in a]
+    r = cluster.any(19, 4, array(
+        lambda t: text(t[0]) + i32(int(t[1])) + i16(int(t[2])) + i32(0) +
+        array(lambda c: text(c[0]) + text(c[1]), configs),
+        wanted) + i32(10000) + i8(0))
+    r.i32()
+    for name, code, why in r.array(lambda: (r.text(), r.i16(), r.text())):
+        check(code, f"{name}: {why}" if why else name)
+    names = [t[0] for t in wanted]
+    patiently(known_everywhere, cluster, names)
+
+
+def known_everywhere(cluster, names):
+    brokers, _ = cluster.metadata([])
+    for address in brokers.values():
+        try:
+            _, topics = cluster.metadata(names, address)
+        except OSError:
+            continue    # it has died, and its lease still runs
+        for name in names:
+            if any(p[0] < 0 for p in topics[name].values()):
+                raise KafkaError(5, name)
+
+
+def delete(cluster, *topics):
+    r = cluster.any(20, 1, array(text, topics) + i32(10000))
+    r.i32()
+    for name, code in r.array(lambda: (r.text(), r.i16())):
+        check(code, name)
+
+
+def brokers(cluster):
+    for id_ in sorted(cluster.metadata([])[0]):
+        print(id_)
+
+
+def topic(cluster, *names):
+    for name, parts in sorted(cluster.metadata(names or None)[1].items()):
+        for number, (leader, replicas, isr) in sorted(parts.items()):
+            print(name, number, leader, *(",".join(map(str, sorted(x)))
+                                          for x in (replicas, isr)))
+
+
+def insync(cluster, *names):
+    count = len(cluster.bootstrap)
+    for address in cluster.bootstrap:
+        brokers, topics = cluster.metadata(names or None, address)
+        if len(brokers) != count:
+            raise KafkaError(8, f"{len(brokers)} of {count} brokers")
+        for name, parts in topics.items():
+            for number, (leader, replicas, isr) in parts.items():
+                if leader < 0 or sorted(replicas) != sorted(isr):
+                    raise KafkaError(9, f"{name} {number}: leader {leader}, "
+                                     f"in sync {isr} of {replicas}")
+
+
+def offsets(cluster, name, when):
+    found = {}
+    for address, numbers in cluster.by_leader(name):
+        r = call(address, 2, 1, i32(-1) + i32(1) + text(name) +
+                 array(lambda p: i32(p) + i64(when), numbers))
+        r.i32()
+        r.text()
+        for number, code, _, offset in r.array(
+                lambda: (r.i32(), r.i16(), r.i64(), r.i64())):
+            check(code, f"{name} {number}")
+            found[number] = offset
+    for number in sorted(found):
+        print(number, found[number])
+
+
+def begins(cluster, name):
+    offsets(cluster, name, -2)
+
+
+def ends(cluster, name):
+    offsets(cluster, name, -1)
+
+
+def trim(cluster, name, *args):
+    below = dict(pairs(args))
+    for address, numbers in cluster.by_leader(name, below):
+        r = call(address, 21, 0, i32(1) + text(name) + array(
+            lambda p: i32(p) + i64(below[p]), numbers) + i32(10000))
+        r.i32()
+        r.i32()
+        r.text()
+        for number, _, code in r.array(
+                lambda: (r.i32(), r.i64(), r.i16())):
+            check(code, f"{name} {number}")
+
+
+def elect(cluster, name):
+    numbers = list(cluster.metadata([name])[1][name])
+    r = cluster.any(43, 1, i8(0) + i32(1) + text(name) + array(i32, numbers) +
+                    i32(10000))
+    r.i32()
+    check(r.i16(), name)
+    r.i32()
+    r.text()
+    for number, code, _ in r.array(lambda: (r.i32(), r.i16(), r.text())):
+        if code != NOTHING_TO_DO:
+            check(code, f"{name} {number}")
+
+
+def committed(cluster, group, name=None):
+    r = call(cluster.coordinator(group), 9, 5, text(group) + i32(-1))
+    r.i32()
+    topics = r.array(lambda: (r.text(), r.array(lambda: (
+        r.i32(), r.i64(), r.i32(), r.text(), r.i16()))))
+    check(r.i16(), group)
+    for found, parts in sorted(topics):
+        for number, offset, _, _, code in sorted(parts):
+            check(code, f"{found} {number}")
+            if name in (None, found):
+                print(found, number, offset)
+
+
+def commit(cluster, group, name, *args):
+    r = call(cluster.coordinator(group), 8, 2, text(group) + i32(-1) +
+             text("") + i64(-1) + i32(1) + text(name) + array(
+                 lambda p: i32(p[0]) + i64(p[1]) + text(""), pairs(args)))
+    for _, parts in r.array(lambda: (r.text(), r.array(
+            lambda: (r.i32(), r.i16())))):
+        for number, code in parts:
+            check(code, f"{name} {number}")
+
+
+def forget(cluster, group):
+    r = call(cluster.coordinator(group), 42, 0, array(text, [group]))
+    r.i32()
+    for name, code in r.array(lambda: (r.text(), r.i16())):
+        check(code, name)
+
+
+def patiently(what, *args):
+    end = time.monotonic() + float(os.environ.get("KAFKA_ADMIN_SECONDS", 15))
+    while True:
+        try:
+            return what(*args)
+        except (KafkaError, OSError) as error:
+            if (not getattr(error, "passing", True) or
+                    time.monotonic() > end):
+                raise
+        time.sleep(0.02)
+
+
+COMMANDS = {f.__name__: f for f in (
+    create, delete, brokers, topic, insync, begins, ends, trim, elect,
+    committed, commit, forget)}
+
+
+def main():
+    if len(sys.argv) < 3 or sys.argv[2] not in COMMANDS:
+        sys.exit(__doc__)
+    try:
+        patiently(COMMANDS[sys.argv[2]], Cluster(sys.argv[1]), *sys.argv[3:])
+    except (KafkaError, OSError) as error:
+        sys.exit(f"kafka-admin: {sys.argv[2]}: {error}")
+
+
+main()
