@@ -1,0 +1,18 @@
+/*
+ * clock - microseconds and milliseconds from CLOCK_MONOTONIC.
+ *
+ * Deadlines and the times in frames use it: it is the same for all processes
+ * of a host and no clock step moves it.  Nothing here orders by wall time.
+ */
+#ifndef QIM_BASE_CLOCK_H
+#define QIM_BASE_CLOCK_H
+
+#include <stdint.h>
+
+uint64_t clock_us(void);
+
+/* Milliseconds from now until `deadline_us`, 0 when it is past, at most
+ * `most`: a timeout for poll(2). */
+int clock_left_ms(uint64_t deadline_us, int most);
+
+#endif

@@ -1,0 +1,126 @@
+#include "base/msg.h"
+
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *program = "qim";
+static enum msg_level least = MSG_NOTICE;
+static unsigned long dropped_count;
+
+static const char *const level_names[] = {"error", "warning", "notice", "info"};
+
+void
+msg_init(const char *path)
+{
+	const char *slash = path == NULL ? NULL : strrchr(path, '/');
+
+	if (slash != NULL)
+		program = slash + 1;
+	else if (path != NULL)
+		program = path;
+}
+
+const char *
+msg_program(void)
+{
+	return program;
+}
+
+void
+msg_set_level(enum msg_level level)
+{
+	least = level;
+}
+
+enum msg_level
+msg_get_level(void)
+{
+	return least;
+}
+
+size_t
+msg_mask(const char *text, size_t bytes, char *out, size_t out_bytes)
+{
+	static const char hex[] = "0123456789abcdef";
+	size_t used = 0;
+
+	for (size_t i = 0; i < bytes; i++) {
+		unsigned char byte = (unsigned char)text[i];
+
+		if (used + 5 > out_bytes)
+			break;
+		if (byte >= 0x20 && byte <= 0x7e && byte != '\\') {
+			out[used++] = (char)byte;
+			continue;
+		}
+		out[used++] = '\\';
+		out[used++] = 'x';
+		out[used++] = hex[byte >> 4];
+		out[used++] = hex[byte & 15];
+	}
+	out[used] = '\0';
+	return used;
+}
+
+static void
+write_line(const char *line, size_t bytes)
+{
+	struct pollfd wait = {.fd = STDERR_FILENO, .events = POLLOUT};
+	ssize_t written;
+
+	/* A pipe polls writable only where MSG_LINE_BYTES fit. */
+	if (poll(&wait, 1, MSG_WAIT_MS) == 0) {
+		dropped_count++;
+		return;
+	}
+	written = write(STDERR_FILENO, line, bytes);
+	if (written < 0)
+		dropped_count++;
+}
+
+static void
+format_line(enum msg_level level, const char *text)
+{
+	char line[MSG_LINE_BYTES];
+	int used;
+	size_t bytes;
+
+	if (dropped_count > 0)
+		used = snprintf(line, sizeof(line), "%s: %s: (%lu lines lost) ",
+		    program, level_names[level], dropped_count);
+	else
+		used = snprintf(line, sizeof(line), "%s: %s: ", program,
+		    level_names[level]);
+	if (used < 0 || (size_t)used >= sizeof(line) - 2)
+		return;
+	bytes = (size_t)used;
+	bytes += msg_mask(
+	    text, strlen(text), line + bytes, sizeof(line) - bytes - 1);
+	line[bytes++] = '\n';
+	dropped_count = 0;
+	write_line(line, bytes);
+}
+
+void
+msg_write(enum msg_level level, const char *format, ...)
+{
+	char text[MSG_LINE_BYTES];
+	va_list args;
+
+	if (level > least)
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	format_line(level, text);
+}
+
+int
+msg_fail(const struct err *err)
+{
+	format_line(MSG_ERROR, err->text);
+	return err->code;
+}

@@ -1,0 +1,29 @@
+/*
+ * signals - TERM and INT, for a stage that drains.
+ *
+ * The first signal is only remembered: the first stage of a chain stops its
+ * intake on it, all others read on until their input ends, so that a Ctrl-C,
+ * which reaches every stage, drains the chain.  A second signal ends the
+ * process at once with 75; what it had not acknowledged is done again.
+ */
+#ifndef QIM_BASE_SIGNALS_H
+#define QIM_BASE_SIGNALS_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+/* Installs the handlers and ignores SIGPIPE; 0 or -1 EX_OSERR. */
+int signals_init(struct err *err);
+
+/* True after the first signal. */
+bool signals_stopping(void);
+
+/* Becomes readable with the first signal, and stays so: for poll(2). */
+int signals_fd(void);
+
+/* Asks the kernel for a SIGTERM when the parent ends; 0 or -1 EX_TEMPFAIL
+ * when it has ended already. */
+int signals_end_with_parent(struct err *err);
+
+#endif
