@@ -40,26 +40,29 @@ COMMON = $(patsubst %.c,$(B)/%.o,$(wildcard common/*/*.c))
 UNIT = $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*.c))
 MANUALS = $(wildcard man/*.[1-8])
 
+# `make V=1` shows the commands.
+say = $(if $(V),,@printf '  %s %s\n' '$(1)' '$@';)
+
 all: $(BINARIES)
 
 # The archive lets each binary take only the objects it uses.
 $(B)/libqim.a: $(COMMON)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call say,AR) ar rcs $@ $^
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	$(call say,CC) $(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 $(B)/bin/%: $(B)/cmd/%.o $(B)/libqim.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ \
+	$(call say,LD) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ \
 		$(shell pkg-config --libs $(LIBS_$*))
 
 # Unit tests may use all of it.
 $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libqim.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(shell pkg-config \
+	$(call say,LD) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(shell pkg-config \
 		--libs cmocka rdkafka hiredis msgpack libxxhash jansson)
 
 units: $(UNIT)

@@ -215,20 +215,59 @@ put_big_endian(uint8_t *at, uint64_t value, size_t bytes)
 		*at++ = (uint8_t)(value >> (8 * bytes));
 }
 
+/* Fills the head of a frame, whose map has `bytes`; returns its length. */
+static size_t
+make_head(uint8_t *head, size_t bytes, bool checked, uint64_t checksum)
+{
+	size_t head_bytes = checked ? FRAME_HEAD_BYTES : 7;
+
+	head[0] = 0xc6;
+	put_big_endian(head + 1, bytes + head_bytes - 5, 4);
+	head[5] = 0x92;
+	head[6] = checked ? 0xcf : 0xc0;
+	if (checked)
+		put_big_endian(head + 7, checksum, 8);
+	return head_bytes;
+}
+
+static int
+check_length(size_t map_bytes, struct err *err)
+{
+	size_t most = FRAME_BYTES_MAX - (FRAME_HEAD_BYTES - 5);
+
+	if (map_bytes <= most)
+		return 0;
+	return err_set(err, EX_DATAERR,
+	    "output: a frame's map of %zu bytes, the limit is %zu", map_bytes,
+	    most);
+}
+
 int
 frame_write(int fd, struct slice first, struct slice second, struct err *err)
 {
-	uint8_t head[FRAME_HEAD_BYTES] = {0xc6, 0, 0, 0, 0, 0x92, 0xcf};
-	size_t bytes = first.bytes + second.bytes + sizeof(head) - 5;
+	uint8_t head[FRAME_HEAD_BYTES];
 	struct iovec pieces[3] = {{head, sizeof(head)},
 	    {(void *)(uintptr_t)first.data, first.bytes},
 	    {(void *)(uintptr_t)second.data, second.bytes}};
 
-	if (bytes > FRAME_BYTES_MAX)
-		return err_set(err, EX_DATAERR,
-		    "output: frame of %zu bytes, the limit is %zu", bytes,
-		    FRAME_BYTES_MAX);
-	put_big_endian(head + 1, bytes, 4);
-	put_big_endian(head + 7, hash_pieces(first, second), 8);
+	if (check_length(first.bytes + second.bytes, err) < 0)
+		return -1;
+	make_head(
+	    head, first.bytes + second.bytes, true, hash_pieces(first, second));
 	return io_write_all(fd, pieces, 3, err);
+}
+
+int
+frame_pack(struct buf *buf, struct slice map, bool checked, struct err *err)
+{
+	uint8_t head[FRAME_HEAD_BYTES];
+	size_t head_bytes;
+
+	if (check_length(map.bytes, err) < 0)
+		return -1;
+	head_bytes = make_head(
+	    head, map.bytes, checked, hash_pieces(map, (struct slice){0}));
+	buf_append(buf, head, head_bytes);
+	buf_append(buf, map.data, map.bytes);
+	return buf->failed ? err_memory(err, "output: frame") : 0;
 }

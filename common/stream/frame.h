@@ -62,4 +62,9 @@ void frame_release(struct frame *frame);
 int frame_write(
     int fd, struct slice first, struct slice second, struct err *err);
 
+/* Appends a frame to a buffer, without a checksum where not `checked`;
+ * -1: EX_DATAERR longer than FRAME_BYTES_MAX, EX_OSERR. */
+int frame_pack(
+    struct buf *buf, struct slice map, bool checked, struct err *err);
+
 #endif
