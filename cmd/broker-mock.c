@@ -1,0 +1,111 @@
+/*
+ * broker-mock - a Kafka in one process: librdkafka's mock cluster.
+ *
+ * Prints its bootstrap servers as one line and runs until TERM or INT.
+ * Reads nothing, keeps all in memory, is never for timing.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/msg.h"
+#include "base/opt.h"
+#include "base/program.h"
+#include "base/signals.h"
+#include "kafka/mock.h"
+
+static const char synopsis[] =
+    "usage: broker-mock [-hqVv] [--check] [--connect-ms ms] [--with-parent]\n"
+    "                   [-n brokers] [-t name:partitions[:replication]] ...\n"
+    "                   [--error api=code[:count]] ...\n";
+
+static struct options {
+	struct opt_common common;
+	uint64_t brokers; /* -n */
+	struct opt_list topics; /* -t */
+	struct opt_list errors; /* --error */
+} options = {.brokers = 1};
+
+static const struct opt table[] = {
+    {'n', NULL, OPT_NUMBER, &options.brokers, 1, MOCK_BROKERS_MOST, "brokers"},
+    {'t', NULL, OPT_LIST, &options.topics},
+    {0, "error", OPT_LIST, &options.errors},
+    {0},
+};
+
+static int
+configure(struct mock *mock, struct err *err)
+{
+	for (size_t i = 0; i < options.topics.count; i++)
+		if (mock_add_topic(mock, (int)options.brokers,
+			options.topics.text[i], err) < 0)
+			return -1;
+	for (size_t i = 0; i < options.errors.count; i++)
+		if (mock_add_error(mock, options.errors.text[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+/* The line, and then the end of the output, so that $(...) returns. */
+static int
+announce(const char *brokers, struct err *err)
+{
+	struct iovec line[] = {
+	    {(char *)(uintptr_t)brokers, strlen(brokers)},
+	    {(char[]){'\n'}, 1},
+	};
+	int null;
+
+	if (io_write_all(STDOUT_FILENO, line, 2, err) < 0 ||
+	    io_close_output(STDOUT_FILENO, err) < 0)
+		return -1;
+	null = open("/dev/null", O_WRONLY);
+	if (null != STDOUT_FILENO)
+		return err_set(err, EX_OSERR, "/dev/null: %s", strerror(errno));
+	return 0;
+}
+
+static int
+serve(struct mock *mock, struct err *err)
+{
+	struct pollfd wait = {.fd = signals_fd(), .events = POLLIN};
+
+	if (configure(mock, err) < 0)
+		return -1;
+	if (options.common.check)
+		return 0;
+	if (announce(mock_brokers(mock), err) < 0)
+		return -1;
+	while (!signals_stopping())
+		if (poll(&wait, 1, -1) < 0 && errno != EINTR)
+			return err_set(
+			    err, EX_OSERR, "poll: %s", strerror(errno));
+	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct err err;
+	struct mock *mock;
+	int result;
+
+	if (program_init(argv, &err) < 0)
+		return msg_fail(&err);
+	result =
+	    opt_parse(argc, argv, table, 0, synopsis, &options.common, &err);
+	if (result == OPT_SHOWN)
+		return EX_OK;
+	if (result < 0 || signals_init(&err) < 0 ||
+	    (options.common.with_parent && signals_end_with_parent(&err) < 0))
+		return msg_fail(&err);
+	mock = mock_start((int)options.brokers, &err);
+	if (mock == NULL)
+		return msg_fail(&err);
+	result = serve(mock, &err);
+	mock_stop(mock);
+	return result < 0 ? msg_fail(&err) : EX_OK;
+}
