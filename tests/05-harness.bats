@@ -135,6 +135,13 @@ fake_mock() {
 	expect_message UNKNOWN_TOPIC_OR_PARTITION
 }
 
+@test "brokers that don't start fail the test at once, with the reason" {
+	export KAFKA_DIR=$BATS_TEST_TMPDIR/kafka
+	run -1 kafka_start 1 process.roles=nonsense
+	expect_message 'Invalid value nonsense'
+	kafka_stop
+}
+
 @test "three brokers: a killed leader is replaced, and comes back in sync" {
 	local topic leader
 	need_kafka 3

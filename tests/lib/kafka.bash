@@ -100,6 +100,7 @@ kafka_nodes() {
 
 # A broker that came back is still in the others' view of its last life for
 # seconds; that it has started is only in its own log.
+# shellcheck disable=SC2120
 kafka_is_up() {
 	local n
 	for n in $(kafka_nodes); do
@@ -107,6 +108,15 @@ kafka_is_up() {
 			fail "broker $n hasn't started" || return
 	done
 	KAFKA_ADMIN_SECONDS=0 kafka_admin insync "$@"
+}
+
+kafka_is_up_or_dead() {
+	local n
+	for n in $(kafka_nodes); do
+		kafka_pid "$n" >/dev/null || return 0
+	done
+	# shellcheck disable=SC2119
+	kafka_is_up
 }
 
 # kafka_start COUNT [name=value]...: 1 or 3 brokers, empty, with these settings
@@ -118,6 +128,8 @@ kafka_start() {
 	kafka_stop
 	mkdir -p "$KAFKA_DIR"
 	mktemp -d "$(kafka_data_parent)/qim-kafka-XXXXXX" >"$KAFKA_DIR/data"
+	# For the watchdog to remove the data even when no broker lives.
+	daemon_start "$KAFKA_DIR/keeper" "$(<"$KAFKA_DIR/data")" sleep infinity
 	kafka_uuid >"$KAFKA_DIR/cluster-id"
 	for ((n = 1; n <= count; n++)); do
 		mkdir -p "$KAFKA_DIR/$n"
@@ -135,21 +147,29 @@ kafka_start() {
 		kafka_write_node "$n" "$count" "${@:2}"
 		kafka_run_node "$n"
 	done
-	if ! wait_until 90 kafka_is_up; then
-		tail -n 5 "$KAFKA_DIR"/*/{out,err} >&2
+	# shellcheck disable=SC2119
+	if ! wait_until 90 kafka_is_up_or_dead || ! kafka_is_up; then
+		grep -hm 5 -E 'ERROR|FATAL|Exception|Error' \
+			"$KAFKA_DIR"/[123]/{out,err} >&2
+		kafka_end_nodes
 		fail "Apache Kafka doesn't start"
 		return
 	fi
 	echo "$KAFKA_BROKERS" >"$KAFKA_DIR/brokers"
 }
 
-# kafka_stop: end all brokers at once and throw their data away.
-kafka_stop() {
+kafka_end_nodes() {
 	local n
-	[[ -e $KAFKA_DIR/nodes ]] || return 0
 	for n in $(kafka_nodes); do
 		daemon_signal "$KAFKA_DIR/$n" KILL
 	done
+}
+
+# kafka_stop: end all brokers at once and throw their data away.
+kafka_stop() {
+	[[ -e $KAFKA_DIR/nodes ]] || return 0
+	kafka_end_nodes
+	daemon_signal "$KAFKA_DIR/keeper" KILL
 	rm -rf -- "$(<"$KAFKA_DIR/data")" "$KAFKA_DIR"
 }
 
@@ -289,6 +309,7 @@ kafka_ensure() {
 	elif [[ -e $KAFKA_DIR/brokers ]]; then
 		kafka_repair
 	elif ! kafka_start "$1"; then
+		mkdir -p "$KAFKA_DIR"
 		touch "$KAFKA_DIR/failed"
 		return 1
 	fi
