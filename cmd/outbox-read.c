@@ -1,0 +1,423 @@
+/*
+ * outbox-read - reads a Kafka topic and writes a stream of its records.
+ *
+ * Talks to Kafka, as a consumer by assignment.  Says in its hello where each
+ * partition starts; then each batch covers the offsets that follow, without a
+ * gap.  Stops at TERM or INT, at -c records, at the log end with -e: then its
+ * end frame goes out.  It never commits, so to start it again is always safe:
+ * it reads again from what offset-commit has committed.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/msg.h"
+#include "base/opt.h"
+#include "base/program.h"
+#include "base/signals.h"
+#include "kafka/consumer.h"
+#include "kafka/gather.h"
+
+static const char synopsis[] =
+    "usage: outbox-read [-hqVv] [--check] [--connect-ms ms] [--with-parent]\n"
+    "                   [-e] [-F file] [-X name=value] [-p partitions]\n"
+    "                   [-g group] [-o where] [--first where] [-c count]\n"
+    "                   [--batch records] [--batch-bytes bytes]\n"
+    "                   [--batch-ms ms] -b brokers -t topic\n";
+
+/* How long a TERM, or a reader that left, may go unnoticed while idle. */
+#define IDLE_MS 100
+
+static struct options {
+	struct opt_common common;
+	struct kafka_options kafka;
+	const char *topic;
+	const char *partitions;
+	const char *where; /* -o */
+	const char *first;
+	bool at_end; /* -e */
+	uint64_t count; /* -c; 0: no end */
+	uint64_t batch;
+	uint64_t batch_bytes;
+	uint64_t batch_ms;
+} options = {
+    .where = "stored", .batch = 512, .batch_bytes = 1 << 20, .batch_ms = 5};
+
+static const struct opt table[] = {
+    {'b', NULL, OPT_TEXT, &options.kafka.brokers},
+    {'X', NULL, OPT_LIST, &options.kafka.properties},
+    {'F', NULL, OPT_TEXT, &options.kafka.file},
+    {'t', "topic", OPT_TEXT, &options.topic},
+    {'p', "partitions", OPT_TEXT, &options.partitions},
+    {'g', "group", OPT_TEXT, &options.kafka.group},
+    {'o', "offset", OPT_TEXT, &options.where},
+    {0, "first", OPT_TEXT, &options.first},
+    {'c', "count", OPT_NUMBER, &options.count, 1, UINT64_MAX, "records"},
+    {'e', "exit-at-end", OPT_FLAG, &options.at_end},
+    {0, "batch", OPT_NUMBER, &options.batch, 1, 65536, "records"},
+    {0, "batch-bytes", OPT_NUMBER, &options.batch_bytes, 1 << 10, 8 << 20,
+	"bytes"},
+    {0, "batch-ms", OPT_NUMBER, &options.batch_ms, 0, 60000, "ms"},
+    {0},
+};
+
+static struct start_rule rule;
+static struct positions positions;
+static struct kafka_client client;
+
+static struct source {
+	struct start_point *points; /* sorted by partition */
+	uint32_t count;
+	uint32_t *index; /* of a partition's number into points */
+} source;
+
+static struct reader {
+	struct consumer consumer;
+	struct gather gather;
+	struct stream_out out;
+	int64_t *ends; /* where each partition ends; INT64_MAX: nowhere */
+	uint32_t unfinished; /* partitions that haven't got there */
+	uint64_t records;
+	bool output_failed;
+} reader;
+
+static int
+parse_first(struct err *err)
+{
+	struct start_rule first;
+
+	if (options.first == NULL)
+		return 0;
+	if (start_parse("--first", options.first,
+		1U << START_BEGINNING | 1U << START_END, &first, err) < 0)
+		return -1;
+	rule.first = first.where;
+	if (rule.where != START_STORED && rule.where != START_FILE)
+		return err_set(err, EX_CONFIG,
+		    "--first: it says where the first run of a group starts, "
+		    "-o %s leaves nothing to say",
+		    options.where);
+	return 0;
+}
+
+static int
+check_options(struct err *err)
+{
+	const unsigned all = (1U << START_NONE) - 1;
+
+	if (opt_required("-t", options.topic, err) < 0)
+		return -1;
+	if (!kafka_is_topic(options.topic, strlen(options.topic)))
+		return err_set(err, EX_USAGE,
+		    "-t: '%s': wants 1 to 249 of letters, digits and ._-",
+		    options.topic);
+	if (start_parse("-o", options.where, all, &rule, err) < 0 ||
+	    parse_first(err) < 0)
+		return -1;
+	if (rule.where == START_STORED && options.kafka.group == NULL)
+		return err_set(err, EX_CONFIG,
+		    "-o stored: without -g there is no group that has stored "
+		    "anything");
+	if (rule.where != START_FILE)
+		return 0;
+	return positions_read(&positions, rule.path, err);
+}
+
+/* The partitions of -p, or all. */
+static int
+choose_partitions(uint32_t topic_count, struct err *err)
+{
+	uint32_t *numbers = NULL;
+	size_t count = topic_count;
+
+	if (options.partitions != NULL &&
+	    opt_ranges(
+		"-p", options.partitions, INT32_MAX, &numbers, &count, err) < 0)
+		return -1;
+	if (numbers != NULL && numbers[count - 1] >= topic_count) {
+		free(numbers);
+		return err_set(err, EX_CONFIG,
+		    "-p %s: topic %s has %" PRIu32 " partitions, from 0 on",
+		    options.partitions, options.topic, topic_count);
+	}
+	source.count = (uint32_t)count;
+	source.points = calloc(count, sizeof(*source.points));
+	source.index = calloc(topic_count, sizeof(*source.index));
+	for (uint32_t i = 0;
+	     source.points != NULL && source.index != NULL && i < source.count;
+	     i++) {
+		uint32_t number = numbers == NULL ? i : numbers[i];
+
+		source.points[i].partition = (int32_t)number;
+		source.index[number] = i;
+	}
+	free(numbers);
+	return source.points == NULL || source.index == NULL
+	    ? err_memory(err, "partitions")
+	    : 0;
+}
+
+static int
+find_start(struct err *err)
+{
+	uint64_t deadline_us = clock_us() + options.common.connect_ms * 1000;
+	uint32_t topic_count;
+
+	if (kafka_client_partitions(
+		&client, options.topic, deadline_us, &topic_count, err) < 0 ||
+	    choose_partitions(topic_count, err) < 0 ||
+	    start_resolve(&client, &rule, &positions, options.topic,
+		topic_count, deadline_us, source.points, source.count, err) < 0)
+		return -1;
+	for (uint32_t i = 0; i < source.count; i++)
+		msg_write(MSG_INFO,
+		    "%s[%d]: from %" PRId64 " (%s), the log holds %" PRId64
+		    " to %" PRId64,
+		    options.topic, (int)source.points[i].partition,
+		    source.points[i].offset, source.points[i].how,
+		    source.points[i].low, source.points[i].high);
+	return 0;
+}
+
+static int
+write_hello(struct err *err)
+{
+	struct hello hello = {.kind = STREAM_RECORDS,
+	    .topic = slice_of(options.topic),
+	    .start_count = source.count};
+	int result;
+
+	if (options.kafka.group != NULL)
+		hello.group = slice_of(options.kafka.group);
+	if (getrandom(&hello.run, sizeof(hello.run), 0) !=
+	    (ssize_t)sizeof(hello.run))
+		return err_set(err, EX_OSERR, "getrandom: no random number");
+	hello.start = calloc(source.count, sizeof(*hello.start));
+	if (hello.start == NULL)
+		return err_memory(err, "hello");
+	for (uint32_t i = 0; i < source.count; i++)
+		hello.start[i] = (struct start){hello.topic,
+		    source.points[i].partition, source.points[i].offset,
+		    slice_of(source.points[i].how)};
+	result = stream_out_hello(&reader.out, &hello, err);
+	free(hello.start);
+	return result;
+}
+
+static int
+prepare(struct err *err)
+{
+	const struct gather_limits limits = {(uint32_t)options.batch,
+	    (size_t)options.batch_bytes, options.batch_ms * 1000};
+
+	stream_out_init(&reader.out, STDOUT_FILENO);
+	if (gather_init(&reader.gather, slice_of(options.topic), &limits,
+		source.count, err) < 0)
+		return -1;
+	reader.ends = calloc(source.count, sizeof(*reader.ends));
+	if (reader.ends == NULL)
+		return err_memory(err, "partitions");
+	for (uint32_t i = 0; i < source.count; i++) {
+		const struct start_point *point = &source.points[i];
+
+		reader.gather.all[i].partition = point->partition;
+		reader.gather.all[i].next = point->offset;
+		reader.ends[i] = options.at_end ? point->high : INT64_MAX;
+		reader.unfinished += point->offset < reader.ends[i];
+	}
+	return consumer_start(&reader.consumer, &client, options.topic,
+	    source.points, source.count, err);
+}
+
+static int
+write_batch(struct err *err)
+{
+	if (gather_write(&reader.gather, &reader.out, clock_us(), err) == 0)
+		return 0;
+	reader.output_failed = true;
+	return -1;
+}
+
+/* Offsets that hold no record are covered like others, but said. */
+static void
+note_gap(const struct gather_partition *at, int64_t offset)
+{
+	if (offset > at->next)
+		msg_write(MSG_INFO,
+		    "%s[%d]: no records at offsets %" PRId64 " to %" PRId64,
+		    options.topic, (int)at->partition, at->next, offset - 1);
+}
+
+/* Moves a partition over offsets without records. */
+static void
+pass_over(uint32_t index, int64_t next, uint64_t now_us)
+{
+	if (next > reader.ends[index])
+		next = reader.ends[index];
+	note_gap(&reader.gather.all[index], next);
+	gather_cover(&reader.gather, index, next, now_us);
+}
+
+static int
+take_record(
+    uint32_t index, struct record *record, uint64_t now_us, struct err *err)
+{
+	const struct gather_partition *at = &reader.gather.all[index];
+	size_t bytes = gather_record_bytes(record);
+
+	if (record->offset < at->next)
+		return err_bug(err,
+		    "a record from before its partition's "
+		    "position");
+	if (record->offset >= reader.ends[index]) {
+		pass_over(index, record->offset, now_us);
+		return 0;
+	}
+	if (bytes > GATHER_RECORD_BYTES_MAX)
+		return err_set(err, EX_DATAERR,
+		    "%s[%d]: record at offset %" PRId64 ": %zu bytes, a frame "
+		    "has room for %zu",
+		    options.topic, (int)at->partition, record->offset, bytes,
+		    GATHER_RECORD_BYTES_MAX);
+	note_gap(at, record->offset);
+	if (!gather_has_room(&reader.gather, bytes) && write_batch(err) < 0)
+		return -1;
+	gather_record(&reader.gather, index, record, now_us);
+	reader.records++;
+	return 0;
+}
+
+static int
+take_item(enum consumer_event event, struct consumer_item *item,
+    uint64_t now_us, struct err *err)
+{
+	uint32_t index = source.index[item->partition];
+	const struct gather_partition *at = &reader.gather.all[index];
+	bool was_finished = at->next >= reader.ends[index];
+
+	if (event == CONSUMER_EOF)
+		pass_over(index, item->offset, now_us);
+	else if (take_record(index, &item->record, now_us, err) < 0)
+		return -1;
+	if (!was_finished && at->next >= reader.ends[index]) {
+		reader.unfinished--;
+		consumer_pause(&reader.consumer, at->partition);
+	}
+	return 0;
+}
+
+/* How long the next poll may wait: not beyond the batch's time. */
+static int
+wait_ms(void)
+{
+	const struct gather *gather = &reader.gather;
+
+	if (!gather_is_open(gather))
+		return IDLE_MS;
+	return clock_left_ms(
+	    gather->first_us + gather->limits.wait_us, IDLE_MS);
+}
+
+static int
+step(struct err *err)
+{
+	struct consumer_item item;
+	int event = consumer_poll(&reader.consumer, wait_ms(), &item, err);
+	uint64_t now_us = clock_us();
+
+	if (event < 0)
+		return -1;
+	if (event != CONSUMER_NOTHING &&
+	    take_item((enum consumer_event)event, &item, now_us, err) < 0)
+		return -1;
+	if (event == CONSUMER_NOTHING && !gather_is_open(&reader.gather) &&
+	    io_reader_gone(STDOUT_FILENO))
+		return err_set(err, EX_TEMPFAIL, "output: the reader is gone");
+	/* With --batch-ms 0 a batch ends where nothing more is waiting. */
+	if (gather_is_due(&reader.gather, now_us) ||
+	    (event == CONSUMER_NOTHING && gather_is_open(&reader.gather)))
+		return write_batch(err);
+	return 0;
+}
+
+static bool
+is_finished(void)
+{
+	return signals_stopping() || reader.unfinished == 0 ||
+	    (options.count > 0 && reader.records >= options.count);
+}
+
+static int
+read_records(struct err *err)
+{
+	struct err ignored;
+
+	if (write_hello(err) < 0)
+		return -1;
+	gather_name_all(&reader.gather, clock_us());
+	if (write_batch(err) < 0)
+		return -1;
+	while (!is_finished()) {
+		if (step(err) == 0)
+			continue;
+		/* What was read before an error of Kafka's goes out: after
+		 * an offset out of range it may be there no more. */
+		if (!reader.output_failed && gather_is_open(&reader.gather))
+			write_batch(&ignored);
+		return -1;
+	}
+	if (gather_is_open(&reader.gather) && write_batch(err) < 0)
+		return -1;
+	if (stream_out_end(&reader.out, err) < 0)
+		return -1;
+	return io_close_output(STDOUT_FILENO, err);
+}
+
+static int
+run(struct err *err)
+{
+	int result = prepare(err);
+
+	if (result == 0)
+		result = read_records(err);
+	consumer_release(&reader.consumer);
+	gather_release(&reader.gather);
+	stream_out_release(&reader.out);
+	free(reader.ends);
+	return result;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct err err;
+	int result;
+
+	if (program_init(argv, &err) < 0)
+		return msg_fail(&err);
+	result =
+	    opt_parse(argc, argv, table, 0, synopsis, &options.common, &err);
+	if (result == OPT_SHOWN)
+		return EX_OK;
+	if (result < 0 || check_options(&err) < 0)
+		return msg_fail(&err);
+	if (signals_init(&err) < 0 ||
+	    (options.common.with_parent && signals_end_with_parent(&err) < 0))
+		return msg_fail(&err);
+	result =
+	    kafka_client_open(&client, &options.kafka, KAFKA_CONSUMER, &err);
+	client.give_up = signals_stopping;
+	if (result == 0)
+		result = find_start(&err);
+	if (result == 0 && !options.common.check)
+		result = run(&err);
+	kafka_client_release(&client);
+	free(source.points);
+	free(source.index);
+	positions_release(&positions);
+	return result < 0 ? msg_fail(&err) : EX_OK;
+}

@@ -1,0 +1,269 @@
+#include "kafka/client.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "kafka/error.h"
+
+/* How long one try of a question lasts: the first, and at most. */
+#define SLICE_FIRST_MS 100
+#define SLICE_MOST_MS 2000
+
+/* librdkafka has no consumer without a group.id.  Nothing is asked of this
+ * group, and nothing is committed to it. */
+#define NO_GROUP "qim-no-group"
+
+#define TOPIC_LENGTH_MAX 249
+
+struct patience {
+	uint64_t start_us, deadline_us;
+	int slice_ms;
+};
+
+static struct patience
+patience_until(uint64_t deadline_us)
+{
+	return (struct patience){clock_us(), deadline_us, SLICE_FIRST_MS};
+}
+
+/* Milliseconds for the next try. */
+static int
+patience_take(struct patience *patience)
+{
+	int slice_ms = clock_left_ms(patience->deadline_us, patience->slice_ms);
+
+	if (patience->slice_ms < SLICE_MOST_MS)
+		patience->slice_ms *= 2;
+	return slice_ms > 0 ? slice_ms : 1;
+}
+
+static void
+on_error(rd_kafka_t *handle, int error, const char *reason, void *opaque)
+{
+	struct kafka_client *client = opaque;
+
+	if (error == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED &&
+	    !client->has_group)
+		return;
+	kafka_error_keep(handle, error, reason, &client->broken);
+}
+
+int
+kafka_client_open(struct kafka_client *client,
+    const struct kafka_options *options, enum kafka_role role, struct err *err)
+{
+	struct kafka_options own = *options;
+	rd_kafka_conf_t *conf;
+	char why[256];
+
+	*client = (struct kafka_client){.has_group = options->group != NULL};
+	if (options->group == NULL)
+		own.group = NO_GROUP;
+	if (kafka_conf_build(&own, role, &conf, err) < 0)
+		return -1;
+	rd_kafka_conf_set_opaque(conf, client);
+	rd_kafka_conf_set_error_cb(conf, on_error);
+	client->handle =
+	    rd_kafka_new(RD_KAFKA_CONSUMER, conf, why, sizeof(why));
+	if (client->handle != NULL)
+		return 0;
+	rd_kafka_conf_destroy(conf);
+	return kafka_error_code(rd_kafka_last_error()) == EX_OSERR
+	    ? err_set(err, EX_OSERR, "kafka client: %s", why)
+	    : err_set(err, EX_CONFIG, "kafka client: %s", why);
+}
+
+void
+kafka_client_release(struct kafka_client *client)
+{
+	if (client->handle != NULL)
+		rd_kafka_destroy_flags(
+		    client->handle, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+	client->handle = NULL;
+}
+
+int
+kafka_client_poll(struct kafka_client *client, struct err *err)
+{
+	rd_kafka_poll(client->handle, 0);
+	if (client->broken.code == 0)
+		return 0;
+	*err = client->broken;
+	return -1;
+}
+
+/* After a try that gave `error`: 1 try again, 0 it was answered, -1 it
+ * failed for good, with *err. */
+static int
+judge(struct kafka_client *client, const struct patience *patience,
+    rd_kafka_resp_err_t error, const char *what, struct err *err)
+{
+	int code = kafka_error_code(error);
+
+	if (error == RD_KAFKA_RESP_ERR_NO_ERROR)
+		return 0;
+	if (kafka_client_poll(client, err) < 0)
+		return err_prefix(err, "%s", what);
+	if (code != EX_UNAVAILABLE && code != EX_TEMPFAIL)
+		return kafka_error_set(err, error, what);
+	if (client->give_up != NULL && client->give_up())
+		return err_set(err, EX_TEMPFAIL,
+		    "%s: told to stop before an answer", what);
+	if (clock_left_ms(patience->deadline_us, 1) > 0)
+		return 1;
+	return err_set(err, EX_UNAVAILABLE, "%s: not within %llu ms: %s", what,
+	    (unsigned long long)(patience->deadline_us - patience->start_us) /
+		1000,
+	    rd_kafka_err2str(error));
+}
+
+/* Some errors come back at once; don't hurry then. */
+static void
+rest(const struct kafka_client *client, const struct patience *patience,
+    uint64_t tried_us)
+{
+	int slice_ms = clock_left_ms(
+	    tried_us + (uint64_t)SLICE_FIRST_MS * 1000, SLICE_FIRST_MS);
+
+	rd_kafka_poll(
+	    client->handle, clock_left_ms(patience->deadline_us, slice_ms));
+}
+
+static rd_kafka_resp_err_t
+ask_partitions(struct kafka_client *client, rd_kafka_topic_t *topic,
+    int slice_ms, uint32_t *count)
+{
+	const struct rd_kafka_metadata *metadata = NULL;
+	rd_kafka_resp_err_t error =
+	    rd_kafka_metadata(client->handle, 0, topic, &metadata, slice_ms);
+
+	if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+		return error;
+	if (metadata->topic_cnt != 1)
+		error = RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
+	else
+		error = metadata->topics[0].err;
+	if (error == RD_KAFKA_RESP_ERR_NO_ERROR)
+		*count = (uint32_t)metadata->topics[0].partition_cnt;
+	if (error == RD_KAFKA_RESP_ERR_NO_ERROR && *count == 0)
+		error = RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
+	rd_kafka_metadata_destroy(metadata);
+	return error;
+}
+
+int
+kafka_client_partitions(struct kafka_client *client, const char *topic,
+    uint64_t deadline_us, uint32_t *count, struct err *err)
+{
+	struct patience patience = patience_until(deadline_us);
+	char what[TOPIC_LENGTH_MAX + 16];
+	rd_kafka_topic_t *local;
+	uint64_t tried_us;
+	int more;
+
+	snprintf(what, sizeof(what), "topic %s", topic);
+	local = rd_kafka_topic_new(client->handle, topic, NULL);
+	if (local == NULL)
+		return kafka_error_set(err, rd_kafka_last_error(), what);
+	for (;;) {
+		tried_us = clock_us();
+		more = judge(client, &patience,
+		    ask_partitions(
+			client, local, patience_take(&patience), count),
+		    what, err);
+		if (more <= 0)
+			break;
+		rest(client, &patience, tried_us);
+	}
+	rd_kafka_topic_destroy(local);
+	return more;
+}
+
+static rd_kafka_resp_err_t
+first_error(const rd_kafka_topic_partition_list_t *list)
+{
+	for (int i = 0; i < list->cnt; i++)
+		if (list->elems[i].err != RD_KAFKA_RESP_ERR_NO_ERROR)
+			return list->elems[i].err;
+	return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+static void
+take_offsets(rd_kafka_topic_partition_list_t *list,
+    rd_kafka_topic_partition_list_t *answer)
+{
+	for (int i = 0; i < list->cnt; i++) {
+		rd_kafka_topic_partition_t *to = &list->elems[i];
+		const rd_kafka_topic_partition_t *from = &answer->elems[i];
+
+		if (from->partition != to->partition ||
+		    strcmp(from->topic, to->topic) != 0)
+			from = rd_kafka_topic_partition_list_find(
+			    answer, to->topic, to->partition);
+		to->offset = from->offset;
+	}
+}
+
+/* Asks with a copy of the list, since a failed try may change it. */
+static int
+ask_list(struct kafka_client *client, rd_kafka_topic_partition_list_t *list,
+    rd_kafka_resp_err_t (*ask)(
+	rd_kafka_t *, rd_kafka_topic_partition_list_t *, int),
+    const char *what, uint64_t deadline_us, struct err *err)
+{
+	struct patience patience = patience_until(deadline_us);
+	int more = list->cnt > 0;
+
+	while (more == 1) {
+		rd_kafka_topic_partition_list_t *copy =
+		    rd_kafka_topic_partition_list_copy(list);
+		uint64_t tried_us = clock_us();
+		rd_kafka_resp_err_t error =
+		    ask(client->handle, copy, patience_take(&patience));
+
+		if (error == RD_KAFKA_RESP_ERR_NO_ERROR)
+			error = first_error(copy);
+		more = judge(client, &patience, error, what, err);
+		if (more == 0)
+			take_offsets(list, copy);
+		rd_kafka_topic_partition_list_destroy(copy);
+		if (more == 1)
+			rest(client, &patience, tried_us);
+	}
+	return more;
+}
+
+int
+kafka_client_committed(struct kafka_client *client,
+    rd_kafka_topic_partition_list_t *list, uint64_t deadline_us,
+    struct err *err)
+{
+	return ask_list(client, list, rd_kafka_committed,
+	    "committed offsets of the group", deadline_us, err);
+}
+
+int
+kafka_client_offsets(struct kafka_client *client,
+    rd_kafka_topic_partition_list_t *list, uint64_t deadline_us,
+    struct err *err)
+{
+	return ask_list(client, list, rd_kafka_offsets_for_times,
+	    "offsets of the topic", deadline_us, err);
+}
+
+bool
+kafka_is_topic(const char *name, size_t length)
+{
+	if (length == 0 || length > TOPIC_LENGTH_MAX ||
+	    (name[0] == '.' &&
+		(length == 1 || (length == 2 && name[1] == '.'))))
+		return false;
+	for (size_t i = 0; i < length; i++)
+		if (!((name[i] >= 'a' && name[i] <= 'z') ||
+			(name[i] >= 'A' && name[i] <= 'Z') ||
+			(name[i] >= '0' && name[i] <= '9') ||
+			strchr("._-", name[i]) != NULL))
+			return false;
+	return true;
+}
