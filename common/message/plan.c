@@ -1,0 +1,259 @@
+#include "message/plan.h"
+
+#include <stdlib.h>
+
+#include "message/hash.h"
+#include "stream/pack.h"
+
+int
+plan_init(struct plan *plan, uint32_t partitions, uint32_t recipients_max,
+    size_t record_bytes_max, struct err *err)
+{
+	*plan = (struct plan){.partitions = partitions,
+	    .recipients_max = recipients_max,
+	    .record_bytes_max = record_bytes_max};
+	buf_init(&plan->to);
+	buf_init(&plan->scratch);
+	plan->counts = calloc(partitions, sizeof(*plan->counts));
+	plan->places = calloc(partitions, sizeof(*plan->places));
+	plan->used = calloc(partitions, sizeof(*plan->used));
+	if (plan->counts != NULL && plan->places != NULL && plan->used != NULL)
+		return 0;
+	plan_release(plan);
+	return err_memory(err, "plan");
+}
+
+void
+plan_release(struct plan *plan)
+{
+	free(plan->counts);
+	free(plan->places);
+	free(plan->used);
+	free(plan->homes);
+	free(plan->order);
+	free(plan->ends);
+	buf_release(&plan->to);
+	buf_release(&plan->scratch);
+	*plan = (struct plan){0};
+}
+
+static int
+grow(uint32_t **numbers, uint32_t room)
+{
+	uint32_t *grown = realloc(*numbers, room * sizeof(*grown));
+
+	if (grown == NULL)
+		return -1;
+	*numbers = grown;
+	return 0;
+}
+
+static int
+reserve(struct plan *plan, uint32_t count, struct err *err)
+{
+	uint32_t room = plan->room == 0 ? 64 : plan->room;
+
+	if (count <= plan->room)
+		return 0;
+	while (room < count)
+		room *= 2;
+	if (grow(&plan->homes, room) < 0 || grow(&plan->order, room) < 0 ||
+	    grow(&plan->ends, room) < 0)
+		return err_memory(err, "plan");
+	plan->room = room;
+	return 0;
+}
+
+static int
+compare_numbers(const void *a, const void *b)
+{
+	uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+
+	return (left > right) - (left < right);
+}
+
+/* A counting sort of the recipients by partition that keeps their order. */
+static void
+sort_recipients(struct plan *plan, const struct outbox_message *message)
+{
+	uint32_t place = 0;
+
+	for (uint32_t i = 0; i < plan->used_count; i++)
+		plan->counts[plan->used[i]] = 0;
+	plan->used_count = 0;
+	for (uint32_t i = 0; i < message->recipient_count; i++) {
+		uint32_t home = hash_partition(
+		    message->recipients[i].bytes, plan->partitions);
+
+		plan->homes[i] = home;
+		if (plan->counts[home]++ == 0)
+			plan->used[plan->used_count++] = home;
+	}
+	qsort(
+	    plan->used, plan->used_count, sizeof(*plan->used), compare_numbers);
+	for (uint32_t i = 0; i < plan->used_count; i++) {
+		plan->places[plan->used[i]] = place;
+		place += plan->counts[plan->used[i]];
+	}
+	for (uint32_t i = 0; i < message->recipient_count; i++)
+		plan->order[plan->places[plan->homes[i]]++] = i;
+}
+
+static int
+pack_recipients(
+    struct plan *plan, const struct outbox_message *message, struct err *err)
+{
+	buf_reset(&plan->to);
+	for (uint32_t i = 0; i < message->recipient_count; i++) {
+		ident_pack(&plan->to, message->recipients[plan->order[i]]);
+		plan->ends[i] = (uint32_t)plan->to.bytes;
+	}
+	return plan->to.failed ? err_memory(err, "recipients") : 0;
+}
+
+static int
+fill_dispatch(
+    struct plan *plan, const struct outbox_message *message, struct err *err)
+{
+	struct dispatch *dispatch = &plan->dispatch;
+
+	*dispatch = (struct dispatch){
+	    .conversation = message->conversation,
+	    .conversation_seq = message->conversation_seq,
+	    .message = message->message,
+	    .sender = message->sender,
+	    .created_at_ms = message->created_at_ms,
+	    .payload = message->payload,
+	    .others = message->others,
+	    .other_count = message->other_count,
+	};
+	return hash_payload_digest(
+	    message, &plan->scratch, dispatch->digest, err);
+}
+
+/* The dispatch at plan->first: the next chunk of its partition. */
+static void
+open_chunk(struct plan *plan)
+{
+	struct dispatch *dispatch = &plan->dispatch;
+	uint32_t most = plan->recipients_max;
+	uint32_t start, last;
+
+	if (plan->left == 0) {
+		plan->left = plan->counts[plan->used[plan->next]];
+		dispatch->chunk = 0;
+		dispatch->chunk_count = (plan->left + most - 1) / most;
+	}
+	dispatch->chunk++;
+	dispatch->to_count = plan->left < most ? plan->left : most;
+	start = plan->first == 0 ? 0 : plan->ends[plan->first - 1];
+	last = plan->first + dispatch->to_count - 1;
+	dispatch->to.at = plan->to.data + start;
+	dispatch->to.end = plan->to.data + plan->ends[last];
+}
+
+static void
+close_chunk(struct plan *plan)
+{
+	plan->first += plan->dispatch.to_count;
+	plan->left -= plan->dispatch.to_count;
+	plan->next += plan->left == 0;
+}
+
+static void
+rewind_chunks(struct plan *plan)
+{
+	plan->next = plan->first = plan->left = 0;
+}
+
+static size_t
+number_bytes(uint32_t number)
+{
+	return number < 0x80   ? 1
+	    : number < 0x100   ? 2
+	    : number < 0x10000 ? 3
+			       : 5;
+}
+
+static size_t
+array_head_bytes(uint32_t count)
+{
+	return count < 0x10 ? 1 : count < 0x10000 ? 3 : 5;
+}
+
+/* The value without its recipients, where chunk is [0, 0]. */
+static int
+measure_rest(struct plan *plan, size_t *bytes, struct err *err)
+{
+	struct dispatch empty = plan->dispatch;
+
+	empty.to = (struct cursor){plan->to.data, plan->to.data, false};
+	buf_reset(&plan->scratch);
+	dispatch_pack(&plan->scratch, &empty);
+	*bytes =
+	    plan->scratch.bytes - 2 * number_bytes(0) - array_head_bytes(0);
+	return plan->scratch.failed ? err_memory(err, "dispatch") : 0;
+}
+
+static int
+check_sizes(struct plan *plan, size_t around_bytes, struct err *err)
+{
+	const struct dispatch *dispatch = &plan->dispatch;
+	size_t rest, bytes, total = 0;
+
+	if (measure_rest(plan, &rest, err) < 0)
+		return -1;
+	for (rewind_chunks(plan); plan->next < plan->used_count;
+	     close_chunk(plan)) {
+		open_chunk(plan);
+		bytes = around_bytes + rest + number_bytes(dispatch->chunk) +
+		    number_bytes(dispatch->chunk_count) +
+		    array_head_bytes(dispatch->to_count) +
+		    (size_t)(dispatch->to.end - dispatch->to.at);
+		if (bytes > plan->record_bytes_max)
+			return err_set(err, EX_DATAERR,
+			    "too large: a dispatch record of %zu bytes, the "
+			    "limit is %zu",
+			    bytes, plan->record_bytes_max);
+		total += bytes;
+		if (total > PLAN_BYTES_MAX)
+			return err_set(err, EX_DATAERR,
+			    "too large: dispatch records of more than %zu "
+			    "bytes together",
+			    PLAN_BYTES_MAX);
+	}
+	rewind_chunks(plan);
+	return 0;
+}
+
+int
+plan_message(struct plan *plan, const struct outbox_message *message,
+    size_t around_bytes, struct err *err)
+{
+	if (reserve(plan, message->recipient_count, err) < 0)
+		return -1;
+	sort_recipients(plan, message);
+	if (pack_recipients(plan, message, err) < 0 ||
+	    fill_dispatch(plan, message, err) < 0)
+		return -1;
+	return check_sizes(plan, around_bytes, err);
+}
+
+int
+plan_next(
+    struct plan *plan, uint32_t *partition, struct buf *value, struct err *err)
+{
+	struct dispatch *dispatch = &plan->dispatch;
+
+	if (plan->next == plan->used_count)
+		return 0;
+	open_chunk(plan);
+	*partition = plan->used[plan->next];
+	if (hash_dispatch_id(dispatch->conversation.bytes,
+		dispatch->conversation_seq, *partition, dispatch->chunk,
+		&plan->scratch, dispatch->id, err) < 0)
+		return -1;
+	dispatch_pack(value, dispatch);
+	close_chunk(plan);
+	return value->failed ? err_memory(err, "dispatch") : 1;
+}
