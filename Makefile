@@ -67,10 +67,90 @@ $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libqim.a
 
 units: $(UNIT)
 
+# --- running -----------------------------------------------------------------
+
+# INPUT: a file of JSON lines of one's own instead of the sample.
+demo:
+	tests/setup demo
+	$(MAKE) all
+	tests/demo/run $(INPUT)
+
+check:
+	tests/setup kafka
+	$(MAKE) all units
+	tests/run check
+
+check-quick: all units
+	tests/run quick
+
+check-long:
+	tests/setup kafka
+	$(MAKE) all units
+	tests/run long
+
+ASAN = -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+	-fno-omit-frame-pointer
+check-asan:
+	$(MAKE) B=$(B)/asan OPT='-O1 -g' HARDEN=-fPIE CFLAGS='$(ASAN)' all units
+	QIM_BIN=$(abspath $(B))/asan/bin tests/run quick
+
+check-valgrind: all units
+	tests/run valgrind
+
+bench: all
+	@for bench in tests/bench/*; do [ ! -x "$$bench" ] || "$$bench"; done
+
+SCRIPTS = $(shell grep -lE '^\#!.*bash' -r pipelines tests .ci --include='*') \
+	$(wildcard tests/lib/*.bash pipelines/*.bash)
+C_FILES = $(wildcard cmd/*.c common/*/*.[ch] tests/unit/*.c)
+
+lint:
+	clang-format --dry-run -Werror $(C_FILES)
+	cppcheck -q --std=c11 --error-exitcode=1 -Icommon \
+		--enable=warning,performance,portability --inline-suppr \
+		--suppress=missingIncludeSystem cmd common
+	shellcheck $(sort $(SCRIPTS))
+	mandoc -T lint -W warning $(MANUALS)
+
+# --- installing --------------------------------------------------------------
+
+install: all
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR)
+	install $(BINARIES) $(DESTDIR)$(BINDIR)
+	for name in fanout mailbox; do \
+		install pipelines/$$name $(DESTDIR)$(BINDIR)/qim-$$name; \
+	done
+	install -m 644 pipelines/*.bash $(DESTDIR)$(LIBEXECDIR)
+	for page in $(MANUALS); do \
+		install -D -m 644 $$page \
+		    $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/}; \
+	done
+
+uninstall:
+	rm -f $(PROGRAMS:%=$(DESTDIR)$(BINDIR)/%)
+	rm -f $(PIPELINES:pipelines/%=$(DESTDIR)$(BINDIR)/qim-%)
+	rm -rf $(DESTDIR)$(LIBEXECDIR)
+	for page in $(MANUALS); do \
+		rm -f $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/}; \
+	done
+
 clean:
 	rm -rf $(B)
 
-.PHONY: all units clean
+help:
+	@echo 'make [all]         build into $(B)/bin'
+	@echo 'make demo          set up, build, run both chains [INPUT=file]'
+	@echo 'make check         set up, build, run all tests'
+	@echo 'make check-quick   without real Kafka, under a minute'
+	@echo 'make check-long    soak and many kills too'
+	@echo 'make check-asan    the quick tests with ASan and UBSan'
+	@echo 'make check-valgrind  the unit tests under valgrind'
+	@echo 'make bench         benchmarks: ratios to a peer in the same run'
+	@echo 'make lint          format, static checks, manuals'
+	@echo 'make install       PREFIX=$(PREFIX) DESTDIR='
+
+.PHONY: all units demo check check-quick check-long check-asan \
+	check-valgrind bench lint install uninstall clean help
 .SECONDARY:
 -include $(COMMON:.o=.d) $(PROGRAMS:%=$(B)/cmd/%.d)
 -include $(patsubst $(B)/unit/%,$(B)/tests/unit/%.d,$(UNIT))

@@ -1,0 +1,121 @@
+#!/usr/bin/env bats
+# stream-dump: any stream as JSON lines.
+
+bats_require_minimum_version 1.5.0
+load lib/common
+
+golden() {
+	echo "$BATS_TEST_DIRNAME/golden/$1"
+}
+
+@test "the golden streams print as they always have" {
+	for stream in "$BATS_TEST_DIRNAME"/golden/*.qim; do
+		stream-dump <"$stream" | cmp - "${stream%.qim}.jsonl"
+	done
+}
+
+@test "--rec prints records alone, whatever batches they stand in" {
+	stream-dump --rec <"$(golden records.qim)" >"$BATS_TEST_TMPDIR/out"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/out")" -eq 5 ]
+	run -0 jq -c '.src' "$BATS_TEST_TMPDIR/out"
+	[ "${lines[1]}" = '["outbox",0,8]' ]
+	[ "${lines[3]}" = '["outbox",0,9]' ]
+	run -0 jq -c 'select(.src[2] == 0) | [.key, .value, .headers]' \
+		"$BATS_TEST_TMPDIR/out"
+	[ "$output" = '[null,{"base64":"/wA="},[]]' ]
+}
+
+@test "-d shows what JSON and msgpack inside a value say" {
+	run -0 bash -c 'stream-dump -d --rec <"$1" | jq -r .value.payload.text?' \
+		_ "$(golden records.qim)"
+	[ "${lines[0]}" = hello ]
+}
+
+@test "--time prints the steps of each batch, its parts as one" {
+	run -0 stream-dump --time <"$(golden receipts.qim)"
+	[ "${#lines[@]}" -eq 2 ]
+	[ "$(jq -c '.steps_us[2:]' <<<"${lines[1]}")" = \
+		'[["dispatch-produce","enqueue",800,100],["dispatch-produce","acks",900,3000]]' ]
+	run -0 stream-dump --time <"$(golden records.qim)"
+	[ "${#lines[@]}" -eq 4 ]
+	[ "$(jq .records <<<"${lines[3]}")" -eq 2 ]
+}
+
+@test "--rec with --time is refused: 64" {
+	run -64 stream-dump --rec --time </dev/null
+	expect_message 'stream-dump: error: --rec, --time: one or the other'
+}
+
+@test "what came before the damage is shown, then 65" {
+	run -65 --separate-stderr bash -c \
+		'stream-make --flip 5000 <"$1" | stream-dump' _ \
+		"$(golden records.jsonl)"
+	[ "${#lines[@]}" -eq 2 ]
+	expect_message 'stream-dump: error: input: frame at byte 196: checksum'
+}
+
+@test "a torn stream is 75, at every byte" {
+	local bytes
+	bytes=$(stat -c %s "$(golden receipts.qim)")
+	for ((cut = 0; cut < bytes; cut += 23)); do
+		run -75 bash -c 'head -c "$1" "$2" | stream-dump' _ "$cut" \
+			"$(golden receipts.qim)"
+		expect_message 'torn'
+	done
+}
+
+@test "text, a stream after a stream, another version" {
+	run -65 stream-dump <<<'{"qim":1}'
+	expect_message 'starts with 0x7b, wants a msgpack bin (0xc4 to 0xc6): not a qim stream'
+	run -65 bash -c 'cat "$1" "$1" | stream-dump' _ "$(golden records.qim)"
+	expect_message 'input: a frame after the end'
+	run -76 bash -c 'echo "{\"qim\":2}" | stream-make | stream-dump'
+	expect_message 'input: stream version 2, wants 1'
+}
+
+@test "hostile lengths and counts allocate nothing: under 200 MB" {
+	# The address sanitizer maps terabytes before main().
+	[[ $QIM_BIN == */asan/* ]] || ulimit -v 200000
+	run -65 stream-dump < <(printf '\xc6\xff\xff\xff\xff\x92')
+	expect_message 'length 4294967295, wants 3 to 16777216'
+	run -65 stream-dump < <(printf '\xc4\x05\xdd\xff\x00\x00\x00')
+	expect_message '4278190080 declared at 5, 0 bytes left'
+	run -75 stream-dump < <(printf '\xc6\x01\x00\x00\x00\x92')
+	run -65 stream-dump < <(printf '\xc4\x23\x92\xc0%s\xc0' \
+		"$(printf '\x91%.0s' {1..32})")
+	expect_message 'nested deeper than 32'
+	run -65 stream-dump < <(printf '\xc4\x04\x92\xc0\x80\x80')
+	expect_message '1 bytes left over after 3'
+}
+
+@test "one byte at a time" {
+	stream-make --dribble <"$(golden records.jsonl)" | stream-dump |
+		cmp - "$(golden records.jsonl)"
+}
+
+@test "a reader that is gone is 75, a full disk 74" {
+	run -75 --separate-stderr bash -c 'set -o pipefail
+		(cat "$1"; sleep 0.3; cat "$1") | stream-dump | true; exit "${PIPESTATUS[1]}"' \
+		_ "$(golden records.qim)"
+	expect_message 'stream-dump: error: output: the reader is gone'
+	run -74 bash -c 'stream-dump <"$1" >/dev/full' _ "$(golden records.qim)"
+	expect_message 'stream-dump: error: write to fd 1: No space left on device'
+}
+
+@test "a filter without a hash may leave it out" {
+	stream-make --unchecked <"$(golden records.jsonl)" |
+		stream-dump | cmp - "$(golden records.jsonl)"
+}
+
+@test "the hex dump of qim-stream(5) is that of the golden small stream" {
+	diff <(grep '^000' "$qim_root/man/qim-stream.5" | sed 's/\\e/\\/g') \
+		<(xxd "$(golden small.qim)")
+}
+
+@test "the Python filter of qim-stream(5) works in the middle of a chain" {
+	sed -n '/^import sys, msgpack/,/^\.Ed/p' "$qim_root/man/qim-stream.5" |
+		grep -v '^\.Ed' >"$BATS_TEST_TMPDIR/filter.py"
+	run -0 bash -c '/usr/bin/python3 "$1" <"$2" | stream-dump --rec' _ \
+		"$BATS_TEST_TMPDIR/filter.py" "$(golden records.qim)"
+	[ "${#lines[@]}" -eq 4 ]
+}

@@ -1,0 +1,228 @@
+/*
+ * base: numbers and lists of options, masking, lines, base64, views.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/lines.h"
+#include "base/msg.h"
+#include "base/opt.h"
+#include "stream/base64.h"
+#include "stream/guard.h"
+#include "stream/view.h"
+
+static void
+test_numbers(void **state)
+{
+	static const char *const bad[] = {"", " 1", "1 ", "-1", "+1", "0x1",
+	    "1e3", "9", "101", "18446744073709551616",
+	    "99999999999999999999999999"};
+	struct err err;
+	uint64_t number = 7;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(opt_number("--batch", bad[i], 10, 100,
+				     "records", &number, &err),
+		    -1);
+		assert_int_equal(err.code, EX_USAGE);
+		assert_int_equal(number, 7);
+	}
+	assert_string_equal(err.text,
+	    "--batch: '99999999999999999999999999': wants a number from 10 "
+	    "to 100 records");
+	assert_int_equal(opt_number("-c", "18446744073709551615", 0, UINT64_MAX,
+			     NULL, &number, &err),
+	    0);
+	assert_true(number == UINT64_MAX);
+}
+
+static void
+check_ranges(const char *text, const char *expected)
+{
+	char found[256] = "";
+	uint32_t *numbers = NULL;
+	size_t count = 0;
+	struct err err;
+
+	if (opt_ranges("-p", text, 1000000, &numbers, &count, &err) < 0) {
+		assert_null(expected);
+		assert_int_equal(err.code, EX_USAGE);
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		snprintf(found + strlen(found), sizeof(found) - strlen(found),
+		    "%s%u", i == 0 ? "" : " ", numbers[i]);
+	free(numbers);
+	assert_non_null(expected);
+	assert_string_equal(found, expected);
+}
+
+static void
+test_ranges(void **state)
+{
+	(void)state;
+	check_ranges("0", "0");
+	check_ranges("0-3,7", "0 1 2 3 7");
+	check_ranges("7,0-2,1-3,7", "0 1 2 3 7");
+	check_ranges("", NULL);
+	check_ranges("-", NULL);
+	check_ranges("3-1", NULL);
+	check_ranges("1,", NULL);
+	check_ranges(",1", NULL);
+	check_ranges("1-2-3", NULL);
+	check_ranges("1;2", NULL);
+	check_ranges("0-999999", NULL); /* more than OPT_RANGE_COUNT */
+	check_ranges("1000001", NULL);
+	check_ranges("99999999999999999999", NULL);
+}
+
+static void
+test_masking(void **state)
+{
+	char out[64];
+
+	(void)state;
+	msg_mask("a\n\x1b[2J\\\x7f\xc3\xa9", 10, out, sizeof(out));
+	assert_string_equal(out, "a\\x0a\\x1b[2J\\x5c\\x7f\\xc3\\xa9");
+	assert_in_range(msg_mask("\n\n\n\n\n\n", 6, out, 10), 0, 9);
+	assert_string_equal(out, "\\x0a\\x0a");
+}
+
+static int
+file_of(const char *text)
+{
+	int fd = memfd_create("lines", MFD_CLOEXEC);
+
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	lseek(fd, 0, SEEK_SET);
+	return fd;
+}
+
+/* The results of all lines, one character each, 'x' for one too long. */
+static void
+check_lines(const char *text, size_t bytes_max, const char *expected)
+{
+	struct line_reader reader;
+	struct slice line;
+	struct err err;
+	char found[256] = "";
+	int fd = file_of(text), got;
+
+	line_reader_init(&reader, fd, bytes_max);
+	while ((got = line_read(&reader, &line, &err)) != LINE_EOF) {
+		assert_true(got >= 0);
+		if (got == LINE_TOO_LONG)
+			strcat(found, "x|");
+		if (got == LINE_READY)
+			snprintf(found + strlen(found),
+			    sizeof(found) - strlen(found), "%.*s|",
+			    (int)line.bytes, (const char *)line.data);
+	}
+	line_reader_release(&reader);
+	close(fd);
+	assert_string_equal(found, expected);
+}
+
+static void
+test_lines(void **state)
+{
+	char *huge = malloc(300001);
+
+	(void)state;
+	check_lines("", 10, "");
+	check_lines("a\nb\n", 10, "a|b|");
+	check_lines("a\n\nb", 10, "a||b|");
+	check_lines("12345\n123456\n1\n", 5, "12345|x|1|");
+	check_lines("123456", 5, "x|");
+	memset(huge, 'a', 300000);
+	memcpy(huge + 299990, "\nb\nc\nddddd", 10);
+	huge[300000] = '\0';
+	check_lines(huge, 100, "x|b|c|ddddd|");
+	free(huge);
+}
+
+static void
+test_base64(void **state)
+{
+	static const char *const bad[] = {"A", "AAA", "=AAA", "A=AA",
+	    "A===", "AA=A", "AA==AAAA", "AA A", "AA\n="};
+	struct buf text, bytes;
+	uint8_t all[256];
+
+	(void)state;
+	buf_init(&text);
+	buf_init(&bytes);
+	for (size_t i = 0; i < sizeof(all); i++)
+		all[i] = (uint8_t)(i * 7);
+	for (size_t n = 0; n <= sizeof(all); n++) {
+		buf_reset(&text);
+		buf_reset(&bytes);
+		base64_encode((struct slice){all, n}, &text);
+		assert_int_equal(base64_decode(slice_of_buf(&text), &bytes), 0);
+		assert_true(
+		    slice_equal(slice_of_buf(&bytes), (struct slice){all, n}));
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(base64_decode(slice_of(bad[i]), &bytes), -1);
+	buf_release(&text);
+	buf_release(&bytes);
+}
+
+/* Any JSON becomes msgpack and the same JSON again. */
+static void
+test_views(void **state)
+{
+	static const char *const texts[] = {"null", "true", "-5", "1.5", "\"\"",
+	    "\"text\"", "[]", "[1,[2,[]],{}]",
+	    "{\"b\":1,\"a\":{\"base64\":\"/wA=\"},\"c\":{\"base64\":\"\"}}",
+	    "{\"u64\":\"18446744073709551615\"}", "{\"str64\":\"/w==\"}"};
+	struct buf buf;
+
+	(void)state;
+	buf_init(&buf);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		json_t *in = json_loads(texts[i], JSON_DECODE_ANY, NULL);
+		struct cursor cursor;
+		struct err err;
+		json_t *out;
+		char *text;
+
+		buf_reset(&buf);
+		assert_non_null(in);
+		assert_int_equal(view_pack(&buf, in), 0);
+		assert_int_equal(guard_walk(slice_of_buf(&buf), &err), 0);
+		cursor = cursor_of(slice_of_buf(&buf));
+		out = view_msgpack(&cursor, VIEW_BIN_BASE64);
+		text = json_dumps(out, JSON_COMPACT | JSON_ENCODE_ANY);
+		assert_string_equal(text, texts[i]);
+		free(text);
+		json_decref(in);
+		json_decref(out);
+	}
+	buf_release(&buf);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_numbers),
+	    cmocka_unit_test(test_ranges),
+	    cmocka_unit_test(test_masking),
+	    cmocka_unit_test(test_lines),
+	    cmocka_unit_test(test_base64),
+	    cmocka_unit_test(test_views),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}
