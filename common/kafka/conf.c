@@ -14,9 +14,11 @@ struct property {
 	const char *value;
 };
 
-/* A leader change or a broker's restart shall not cost ten seconds. */
+/* A leader change or a broker's restart shall not cost ten seconds, nor a
+ * mistyped name make a topic. */
 static const struct property common[] = {
     {"socket.nagle.disable", "true"},
+    {"allow.auto.create.topics", "false"},
     {"reconnect.backoff.ms", "50"},
     {"reconnect.backoff.max.ms", "1000"},
     {NULL},

@@ -1,0 +1,190 @@
+/*
+ * dispatch-produce - dispatches into Kafka, receipts out of it.
+ *
+ * Reads dispatches on stdin, produces each record with acks=all, and writes a
+ * receipt per batch on stdout once every record of that batch, and of all
+ * before it, is durable.  A window of batches is in flight at a time.  Stops
+ * at the end of its input.  Repeating a batch appends its records again,
+ * which the mailbox takes for what they are.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/msg.h"
+#include "base/opt.h"
+#include "base/program.h"
+#include "base/signals.h"
+#include "kafka/flight.h"
+
+static const char synopsis[] =
+    "usage: dispatch-produce [-hqVv] [--check] [--connect-ms ms]\n"
+    "                        [--with-parent] -b brokers -t topic [-F file]\n"
+    "                        [-X name=value] ... [-w batches]\n"
+    "                        [--window-bytes bytes] [--not-durable]\n";
+
+static struct options {
+	struct opt_common common;
+	struct kafka_options kafka;
+	const char *topic; /* -t */
+	uint64_t window_batches; /* -w */
+	uint64_t window_bytes;
+} options = {.window_batches = 16, .window_bytes = (uint64_t)64 << 20};
+
+static const struct opt table[] = {
+    {'b', NULL, OPT_TEXT, &options.kafka.brokers},
+    {'t', NULL, OPT_TEXT, &options.topic},
+    {'F', NULL, OPT_TEXT, &options.kafka.file},
+    {'X', NULL, OPT_LIST, &options.kafka.properties},
+    {'w', "window", OPT_NUMBER, &options.window_batches, 1, 1024, "batches"},
+    {0, "window-bytes", OPT_NUMBER, &options.window_bytes, (uint64_t)1 << 20,
+	(uint64_t)4 << 30, "bytes"},
+    {0, "not-durable", OPT_FLAG, &options.kafka.not_durable},
+    {0},
+};
+
+static struct producer producer = {.event_fd = -1};
+static struct flight flight;
+static struct stream_in in;
+static struct stream_out out;
+
+/* Reads the hello, checks the topic against it and passes it on. */
+static int
+greet(const struct producer_topic *topic, struct err *err)
+{
+	struct stream_item item;
+	struct hello hello;
+
+	if (stream_in_wait(&in, &item, err) < 0)
+		return -1;
+	stream_item_release(&item);
+	hello = in.hello;
+	if (hello.partitions != 0 && hello.partitions != topic->partitions)
+		return err_set(err, EX_CONFIG,
+		    "topic %s: it has %lu partitions, the dispatches are "
+		    "planned for %lu (fanout-plan -n)",
+		    options.topic, (unsigned long)topic->partitions,
+		    (unsigned long)hello.partitions);
+	hello.kind = STREAM_RECEIPTS;
+	hello.durable = !options.kafka.not_durable;
+	return stream_out_hello(&out, &hello, err);
+}
+
+/* Takes one frame; *ended with the end of the input. */
+static int
+take_input(bool *ended, struct err *err)
+{
+	struct stream_item item;
+	int event = stream_in_next(&in, &item, err);
+
+	if (event == STREAM_BATCH)
+		flight_take(&flight, &item);
+	*ended = event == STREAM_END || event < 0;
+	return event < 0 ? -1 : 0;
+}
+
+/* Waits for input, where it may come in, for reports, and for the reader's
+ * end.  1: input is there. */
+static int
+wait_for_work(bool ended, struct err *err)
+{
+	bool wanted = !ended && flight_has_room(&flight);
+	struct pollfd wait[] = {
+	    {.fd = wanted ? STDIN_FILENO : -1, .events = POLLIN},
+	    {.fd = producer_fd(&producer), .events = POLLIN},
+	    {.fd = STDOUT_FILENO},
+	};
+
+	if (poll(wait, 3, -1) < 0 && errno != EINTR)
+		return err_set(err, EX_OSERR, "poll: %s", strerror(errno));
+	if ((wait[2].revents & POLLERR) != 0)
+		return err_set(err, EX_TEMPFAIL, "output: the reader is gone");
+	return wait[0].revents != 0;
+}
+
+/* Until the input has ended, or a record failed, and no receipt can follow
+ * any more.  The first thing that went wrong is what is told. */
+static int
+run(struct err *err)
+{
+	struct err torn = {0};
+	bool ended = false;
+	int served, ready;
+
+	for (;;) {
+		served = producer_serve(&producer, 0, err);
+		if (flight_write_receipts(&flight, &out, err) < 0 || served < 0)
+			return -1;
+		if (flight.failure.code != 0 && torn.code == 0)
+			torn = flight.failure;
+		ended = ended || torn.code != 0;
+		if (ended && !flight_waits(&flight))
+			break;
+		ready = wait_for_work(ended, err);
+		if (ready < 0)
+			return -1;
+		if (ready > 0)
+			take_input(&ended, &torn);
+	}
+	if (torn.code == 0)
+		return 0;
+	*err = torn;
+	return -1;
+}
+
+static int
+produce(struct err *err)
+{
+	struct producer_topic *topic;
+
+	if (producer_find_topic(
+		&producer, slice_of(options.topic), &topic, err) < 0 ||
+	    greet(topic, err) < 0 ||
+	    flight_init(&flight, &producer, topic,
+		(uint32_t)options.window_batches, options.window_bytes,
+		err) < 0 ||
+	    run(err) < 0 || stream_out_end(&out, err) < 0)
+		return -1;
+	return io_close_output(STDOUT_FILENO, err);
+}
+
+static int
+open_producer(struct err *err)
+{
+	rd_kafka_conf_t *conf;
+
+	if (opt_required("-t", options.topic, err) < 0 ||
+	    kafka_conf_idempotence(&options.kafka.idempotent, err) < 0 ||
+	    kafka_conf_build(&options.kafka, KAFKA_PRODUCER, &conf, err) < 0)
+		return -1;
+	return producer_open(&producer, conf, !options.kafka.not_durable,
+	    options.common.connect_ms, err);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct err err;
+	int result;
+
+	if (program_init(argv, &err) < 0)
+		return msg_fail(&err);
+	result =
+	    opt_parse(argc, argv, table, 0, synopsis, &options.common, &err);
+	if (result == OPT_SHOWN)
+		return EX_OK;
+	if (result < 0 || signals_init(&err) < 0 || open_producer(&err) < 0 ||
+	    (options.common.with_parent && signals_end_with_parent(&err) < 0))
+		return msg_fail(&err);
+	stream_in_init(&in, STDIN_FILENO, STREAM_DISPATCHES);
+	stream_out_init(&out, STDOUT_FILENO);
+	if (!options.common.check)
+		result = produce(&err);
+	producer_close(&producer);
+	flight_release(&flight);
+	stream_in_release(&in);
+	stream_out_release(&out);
+	return result < 0 ? msg_fail(&err) : EX_OK;
+}

@@ -1,0 +1,280 @@
+#include "kafka/flight.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "stream/record.h"
+
+/* How long to wait for reports when librdkafka's queue is full. */
+#define FULL_WAIT_MS 100
+
+/* One record on its way: where it came from. */
+struct sent {
+	struct part *part;
+	int64_t offset;
+	uint32_t src;
+};
+
+/* One frame of a batch; the window knows it by its first member. */
+struct part {
+	struct window_part window;
+	struct part *next, **link; /* in flight->parts */
+	struct stream_item item;
+	struct sent *records;
+	struct receipt receipt; /* of the batch, in its last part */
+	uint64_t enqueue_start_us, enqueue_end_us, acks_end_us;
+};
+
+static void
+free_part(struct part *part)
+{
+	*part->link = part->next;
+	if (part->next != NULL)
+		part->next->link = part->link;
+	stream_item_release(&part->item);
+	free(part->records);
+	free(part);
+}
+
+/* Takes the item in any case; NULL when memory ran out. */
+static struct part *
+make_part(struct flight *flight, struct stream_item *item)
+{
+	struct part *part = calloc(1, sizeof(*part));
+	uint32_t count = item->batch.rec_count;
+	struct sent *records =
+	    calloc(count > 0 ? count : 1, sizeof(*part->records));
+
+	if (part == NULL || records == NULL) {
+		free(part);
+		free(records);
+		stream_item_release(item);
+		err_memory(&flight->failure, "batch");
+		return NULL;
+	}
+	*part = (struct part){.item = *item, .records = records};
+	part->next = flight->parts;
+	part->link = &flight->parts;
+	if (part->next != NULL)
+		part->next->link = &part->next;
+	flight->parts = part;
+	return part;
+}
+
+/* Keeps the first failure, with the record it happened to. */
+static void
+fail(struct flight *flight, const struct sent *sent, const char *topic,
+    int32_t partition, int code, const char *why)
+{
+	const struct range *source =
+	    &sent->part->item.batch.head.src[sent->src];
+
+	if (flight->failure.code != 0)
+		return;
+	err_set(&flight->failure, code,
+	    "%s [%d]: the record from %.*s [%d] offset %lld: %s", topic,
+	    (int)partition, (int)source->topic.bytes,
+	    (const char *)source->topic.data, (int)source->partition,
+	    (long long)sent->offset, why);
+}
+
+/* One record less to wait for. */
+static void
+settle(struct flight *flight, struct part *part, bool delivered)
+{
+	struct window_batch *batch = part->window.batch;
+	bool over = window_report(&flight->window, &part->window, delivered);
+
+	if (batch->pending == 0 && batch->last != NULL)
+		((struct part *)batch->last)->acks_end_us = clock_us();
+	if (over)
+		free_part(part);
+}
+
+static void
+on_report(const struct producer_report *report, void *context)
+{
+	struct flight *flight = context;
+	struct sent *sent = report->record;
+
+	if (report->code != 0)
+		fail(flight, sent, report->topic, report->partition,
+		    report->code, report->why);
+	settle(flight, sent->part, report->code == 0);
+}
+
+int
+flight_init(struct flight *flight, struct producer *producer,
+    struct producer_topic *target, uint32_t batches_most, uint64_t bytes_most,
+    struct err *err)
+{
+	*flight = (struct flight){.producer = producer, .target = target};
+	producer->report = on_report;
+	producer->context = flight;
+	return window_init(&flight->window, batches_most, bytes_most, err);
+}
+
+void
+flight_release(struct flight *flight)
+{
+	while (flight->parts != NULL)
+		free_part(flight->parts);
+	window_release(&flight->window);
+}
+
+bool
+flight_has_room(const struct flight *flight)
+{
+	return flight->failure.code == 0 && window_has_room(&flight->window);
+}
+
+bool
+flight_waits(const struct flight *flight)
+{
+	return window_waits(&flight->window);
+}
+
+/* 1 yes, 0 no, -1 EX_DATAERR. */
+static int
+is_dead_letter(struct slice headers, struct err *err)
+{
+	struct cursor cursor;
+	struct header header;
+	uint32_t left;
+	int more, found = 0;
+
+	if (headers_open(headers, &cursor, &left, err) < 0)
+		return -1;
+	while ((more = headers_next(&cursor, &left, &header, err)) == 1)
+		if (slice_is(header.name, FLIGHT_REASON_HEADER))
+			found = 1;
+	return more < 0 ? -1 : found;
+}
+
+/* Where the record goes, and what it counts as. */
+static int
+route(struct flight *flight, const struct dispatch_record *record,
+    struct producer_topic **topic, struct err *err)
+{
+	int dead = 0;
+
+	*topic = flight->target;
+	if (record->topic.data != NULL &&
+	    !slice_equal(record->topic, flight->target->name)) {
+		if (producer_find_topic(
+			flight->producer, record->topic, topic, err) < 0)
+			return -1;
+		dead = is_dead_letter(record->headers, err);
+		if (dead < 0)
+			return -1;
+	}
+	flight->sums.in++;
+	flight->sums.out += dead == 0;
+	flight->sums.dead += dead == 1;
+	flight->sums.bytes += record->key.bytes + record->value.bytes;
+	return 0;
+}
+
+/* Sends it, whatever waiting that takes. */
+static int
+push(struct flight *flight, const struct producer_record *record,
+    struct err *err)
+{
+	int sent;
+
+	while ((sent = producer_send(flight->producer, record, err)) ==
+	    PRODUCER_FULL)
+		if (producer_serve(flight->producer, FULL_WAIT_MS, err) < 0)
+			return -1;
+	return sent;
+}
+
+static void
+send_record(struct flight *flight, struct sent *sent,
+    const struct dispatch_record *record)
+{
+	struct producer_record out = {
+	    .partition = record->partition,
+	    .key = record->key,
+	    .value = record->value,
+	    .headers = record->headers,
+	    .record = sent,
+	};
+	struct err err;
+
+	window_expect(&sent->part->window);
+	if (route(flight, record, &out.topic, &err) == 0 &&
+	    push(flight, &out, &err) == 0)
+		return;
+	fail(flight, sent,
+	    out.topic == NULL ? "topic" : (const char *)out.topic->name.data,
+	    record->partition, err.code, err.text);
+	settle(flight, sent->part, false);
+}
+
+static int
+send_records(struct flight *flight, struct part *part)
+{
+	struct batch *batch = &part->item.batch;
+	struct dispatch_record record;
+	struct sent *sent = part->records;
+	struct err err;
+	int more;
+
+	while ((more = dispatch_record_next(batch, &record, &err)) == 1) {
+		*sent = (struct sent){part, record.offset, record.src};
+		send_record(flight, sent++, &record);
+		if (flight->failure.code != 0)
+			return -1;
+	}
+	if (more < 0 && flight->failure.code == 0)
+		flight->failure = err;
+	return more;
+}
+
+int
+flight_take(struct flight *flight, struct stream_item *item)
+{
+	uint64_t bytes = item->batch.rec_count;
+	bool more = item->batch.more;
+	struct part *part;
+	int result;
+
+	bytes = bytes * FLIGHT_RECORD_BYTES + item->frame.map.bytes;
+	if (item->batch.part <= 1) {
+		flight->sums = (struct receipt){0};
+		flight->enqueue_start_us = clock_us();
+	}
+	part = make_part(flight, item);
+	if (part == NULL)
+		return -1;
+	window_begin(&flight->window, &part->window, bytes, more);
+	result = send_records(flight, part);
+	part->receipt = flight->sums;
+	part->enqueue_start_us = flight->enqueue_start_us;
+	part->enqueue_end_us = clock_us();
+	/* Gives up the hold of window_begin(). */
+	settle(flight, part, result == 0);
+	return result;
+}
+
+int
+flight_write_receipts(
+    struct flight *flight, struct stream_out *out, struct err *err)
+{
+	struct part *part;
+
+	while ((part = (struct part *)window_done(&flight->window)) != NULL) {
+		const struct step steps[] = {
+		    {"enqueue", part->enqueue_start_us, part->enqueue_end_us},
+		    {"acks", part->enqueue_end_us, part->acks_end_us},
+		};
+
+		part->receipt.head = part->item.batch.head;
+		if (stream_out_receipt(out, &part->receipt, steps, 2, err) < 0)
+			return -1;
+		window_pop(&flight->window);
+		free_part(part);
+	}
+	return 0;
+}

@@ -1,0 +1,95 @@
+/*
+ * producer - records into Kafka, and for each of them its own report.
+ *
+ * Nothing is copied: key and value of a record must stay where they are until
+ * its report.  Reports come only out of producer_serve(), so that one thread
+ * and one poll(2) serve the input, the reports and the output; producer_fd()
+ * becomes readable when there are any.
+ *
+ * A report counts as delivered only without an error and with an offset: when
+ * librdkafka retries a request it can report a record that it never saw
+ * acknowledged, without an offset (R12).
+ */
+#ifndef QIM_KAFKA_PRODUCER_H
+#define QIM_KAFKA_PRODUCER_H
+
+#include <librdkafka/rdkafka.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "kafka/conf.h"
+
+/* A topic that records are sent to; lives as long as the producer. */
+struct producer_topic {
+	struct producer_topic *next;
+	rd_kafka_topic_t *handle;
+	struct slice name; /* NUL terminated */
+	uint32_t partitions; /* when it was looked up */
+};
+
+struct producer_report {
+	void *record; /* as given to producer_send() */
+	const char *topic;
+	int32_t partition; /* -1: it never had one */
+	int code; /* 0 delivered, else an exit code */
+	const char *why; /* why not; NULL: delivered */
+};
+
+/* Called by producer_serve() for each record, once. */
+typedef void producer_report_fn(
+    const struct producer_report *report, void *context);
+
+struct producer {
+	rd_kafka_t *client;
+	rd_kafka_queue_t *queue;
+	int event_fd;
+	bool needs_offset;
+	uint64_t connect_ms;
+	struct producer_topic *topics;
+	producer_report_fn *report;
+	void *context;
+	struct err broken; /* an error that no waiting can mend */
+	char last_error[256]; /* of a connection, for who waits for one */
+};
+
+struct producer_record {
+	struct producer_topic *topic;
+	int32_t partition; /* -1: by the key */
+	struct slice key, value; /* data NULL: nil */
+	struct slice headers; /* raw msgpack as in a stream; nil */
+	void *record; /* comes back in the report */
+};
+
+/* Makes the client; connects nothing yet.  Takes conf in any case.
+ * -1: EX_CONFIG librdkafka refuses the configuration, EX_OSERR. */
+int producer_open(struct producer *producer, rd_kafka_conf_t *conf,
+    bool needs_offset, uint64_t connect_ms, struct err *err);
+
+/* Drops what isn't reported yet, without a call, and frees all.  Records may
+ * be freed afterwards, not before. */
+void producer_close(struct producer *producer);
+
+/* Finds a topic, the first time by asking the brokers for up to connect_ms.
+ * -1: EX_UNAVAILABLE no broker or no such topic, EX_NOPERM, EX_OSERR. */
+int producer_find_topic(struct producer *producer, struct slice name,
+    struct producer_topic **topic, struct err *err);
+
+enum producer_sent {
+	PRODUCER_SENT,
+	PRODUCER_FULL, /* librdkafka's queue is full: serve, send again */
+};
+
+/* -1: the record can't be sent: its own fault (EX_DATAERR), its partition
+ * (EX_UNAVAILABLE), EX_OSERR; then there is no report of it.  The text of
+ * the error is only why, the caller says which record. */
+int producer_send(struct producer *producer,
+    const struct producer_record *record, struct err *err);
+
+/* Readable when producer_serve() has something to do. */
+int producer_fd(const struct producer *producer);
+
+/* Takes all reports that are there, waits up to timeout_ms for the first.
+ * -1: an error that no waiting can mend, EX_NOPERM or EX_TEMPFAIL. */
+int producer_serve(struct producer *producer, int timeout_ms, struct err *err);
+
+#endif
