@@ -243,20 +243,29 @@ pack_number(struct buf *buf, int field, uint64_t number)
 	pack_u64(buf, number);
 }
 
-void
-dispatch_pack(struct buf *buf, const struct dispatch *dispatch)
+size_t
+dispatch_pack_front(struct buf *buf, const struct dispatch *dispatch)
 {
-	const struct cursor *to = &dispatch->to;
+	size_t start = buf->bytes, id_end;
 
 	pack_map(buf, FIELD_COUNT + dispatch->other_count);
 	pack_number(buf, VERSION, DISPATCH_VERSION);
 	pack_hash(buf, ID, dispatch->id);
+	id_end = buf->bytes;
 	pack_hash(buf, DIGEST, dispatch->digest);
 	pack_ident(buf, CONVERSATION, dispatch->conversation);
 	pack_number(buf, SEQ, dispatch->conversation_seq);
 	pack_ident(buf, MESSAGE, dispatch->message);
 	pack_ident(buf, SENDER, dispatch->sender);
 	pack_number(buf, CREATED, dispatch->created_at_ms);
+	return id_end - HASH_BYTES - start;
+}
+
+void
+dispatch_pack_recipients(struct buf *buf, const struct dispatch *dispatch)
+{
+	const struct cursor *to = &dispatch->to;
+
 	pack_name(buf, CHUNK);
 	pack_array(buf, 2);
 	pack_u64(buf, dispatch->chunk);
@@ -264,7 +273,20 @@ dispatch_pack(struct buf *buf, const struct dispatch *dispatch)
 	pack_name(buf, TO);
 	pack_array(buf, dispatch->to_count);
 	pack_raw(buf, (struct slice){to->at, (size_t)(to->end - to->at)});
+}
+
+void
+dispatch_pack_back(struct buf *buf, const struct dispatch *dispatch)
+{
 	pack_name(buf, PAYLOAD);
 	pack_raw(buf, dispatch->payload);
 	pack_raw(buf, dispatch->others);
+}
+
+void
+dispatch_pack(struct buf *buf, const struct dispatch *dispatch)
+{
+	dispatch_pack_front(buf, dispatch);
+	dispatch_pack_recipients(buf, dispatch);
+	dispatch_pack_back(buf, dispatch);
 }

@@ -57,6 +57,14 @@ int dispatch_next_recipient(struct dispatch *dispatch, struct ident *user);
  * to its `end`. */
 void dispatch_pack(struct buf *buf, const struct dispatch *dispatch);
 
+/* The same in three pieces, for who packs one message many times: the front
+ * up to created_at, of which only the id differs from dispatch to dispatch
+ * (returns where it stands from the start of the front); chunk and to; the
+ * back from payload on. */
+size_t dispatch_pack_front(struct buf *buf, const struct dispatch *dispatch);
+void dispatch_pack_recipients(struct buf *buf, const struct dispatch *dispatch);
+void dispatch_pack_back(struct buf *buf, const struct dispatch *dispatch);
+
 /* Reads an id (str or bin of 1 to 255 bytes), else marks the cursor bad. */
 struct ident ident_read(struct cursor *cursor);
 void ident_pack(struct buf *buf, struct ident ident);

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 
 #include "message/hash.h"
-#include "stream/pack.h"
+
+/* What chunk and to have around the recipients, at most. */
+#define RECIPIENTS_BYTES_AROUND ((size_t)32)
 
 int
 plan_init(struct plan *plan, uint32_t partitions, uint32_t recipients_max,
@@ -13,6 +15,8 @@ plan_init(struct plan *plan, uint32_t partitions, uint32_t recipients_max,
 	    .recipients_max = recipients_max,
 	    .record_bytes_max = record_bytes_max};
 	buf_init(&plan->to);
+	buf_init(&plan->front);
+	buf_init(&plan->back);
 	buf_init(&plan->scratch);
 	plan->counts = calloc(partitions, sizeof(*plan->counts));
 	plan->places = calloc(partitions, sizeof(*plan->places));
@@ -33,6 +37,8 @@ plan_release(struct plan *plan)
 	free(plan->order);
 	free(plan->ends);
 	buf_release(&plan->to);
+	buf_release(&plan->front);
+	buf_release(&plan->back);
 	buf_release(&plan->scratch);
 	*plan = (struct plan){0};
 }
@@ -127,8 +133,16 @@ fill_dispatch(
 	    .others = message->others,
 	    .other_count = message->other_count,
 	};
-	return hash_payload_digest(
-	    message, &plan->scratch, dispatch->digest, err);
+	if (hash_payload_digest(
+		message, &plan->scratch, dispatch->digest, err) < 0)
+		return -1;
+	buf_reset(&plan->front);
+	buf_reset(&plan->back);
+	plan->id_at = dispatch_pack_front(&plan->front, dispatch);
+	dispatch_pack_back(&plan->back, dispatch);
+	if (plan->front.failed || plan->back.failed)
+		return err_memory(err, "dispatch");
+	return 0;
 }
 
 /* The dispatch at plan->first: the next chunk of its partition. */
@@ -166,54 +180,22 @@ rewind_chunks(struct plan *plan)
 	plan->next = plan->first = plan->left = 0;
 }
 
-static size_t
-number_bytes(uint32_t number)
-{
-	return number < 0x80   ? 1
-	    : number < 0x100   ? 2
-	    : number < 0x10000 ? 3
-			       : 5;
-}
-
-static size_t
-array_head_bytes(uint32_t count)
-{
-	return count < 0x10 ? 1 : count < 0x10000 ? 3 : 5;
-}
-
-/* The value without its recipients, where chunk is [0, 0]. */
-static int
-measure_rest(struct plan *plan, size_t *bytes, struct err *err)
-{
-	struct dispatch empty = plan->dispatch;
-
-	empty.to = (struct cursor){plan->to.data, plan->to.data, false};
-	buf_reset(&plan->scratch);
-	dispatch_pack(&plan->scratch, &empty);
-	*bytes =
-	    plan->scratch.bytes - 2 * number_bytes(0) - array_head_bytes(0);
-	return plan->scratch.failed ? err_memory(err, "dispatch") : 0;
-}
-
 static int
 check_sizes(struct plan *plan, size_t around_bytes, struct err *err)
 {
 	const struct dispatch *dispatch = &plan->dispatch;
-	size_t rest, bytes, total = 0;
+	size_t rest = around_bytes + plan->front.bytes + plan->back.bytes +
+	    RECIPIENTS_BYTES_AROUND;
+	size_t bytes, total = 0;
 
-	if (measure_rest(plan, &rest, err) < 0)
-		return -1;
 	for (rewind_chunks(plan); plan->next < plan->used_count;
 	     close_chunk(plan)) {
 		open_chunk(plan);
-		bytes = around_bytes + rest + number_bytes(dispatch->chunk) +
-		    number_bytes(dispatch->chunk_count) +
-		    array_head_bytes(dispatch->to_count) +
-		    (size_t)(dispatch->to.end - dispatch->to.at);
+		bytes = rest + (size_t)(dispatch->to.end - dispatch->to.at);
 		if (bytes > plan->record_bytes_max)
 			return err_set(err, EX_DATAERR,
-			    "too large: a dispatch record of %zu bytes, the "
-			    "limit is %zu",
+			    "too large: a dispatch record of up to %zu bytes, "
+			    "the limit is %zu",
 			    bytes, plan->record_bytes_max);
 		total += bytes;
 		if (total > PLAN_BYTES_MAX)
@@ -239,6 +221,21 @@ plan_message(struct plan *plan, const struct outbox_message *message,
 	return check_sizes(plan, around_bytes, err);
 }
 
+static int
+append_value(const struct plan *plan, struct buf *value)
+{
+	size_t start = value->bytes;
+
+	buf_append(value, plan->front.data, plan->front.bytes);
+	dispatch_pack_recipients(value, &plan->dispatch);
+	buf_append(value, plan->back.data, plan->back.bytes);
+	if (value->failed)
+		return -1;
+	memcpy(
+	    value->data + start + plan->id_at, plan->dispatch.id, HASH_BYTES);
+	return 0;
+}
+
 int
 plan_next(
     struct plan *plan, uint32_t *partition, struct buf *value, struct err *err)
@@ -253,7 +250,8 @@ plan_next(
 		dispatch->conversation_seq, *partition, dispatch->chunk,
 		&plan->scratch, dispatch->id, err) < 0)
 		return -1;
-	dispatch_pack(value, dispatch);
+	if (append_value(plan, value) < 0)
+		return err_memory(err, "dispatch");
 	close_chunk(plan);
-	return value->failed ? err_memory(err, "dispatch") : 1;
+	return 1;
 }

@@ -31,6 +31,8 @@ struct plan {
 	uint32_t *ends; /* by place in order: where it ends in `to` */
 	uint32_t room; /* of homes, order and ends */
 	struct buf to; /* recipients in order, packed */
+	struct buf front, back; /* of every value: what the message says */
+	size_t id_at; /* in front: the dispatch's id */
 	struct buf scratch;
 
 	struct dispatch dispatch; /* the next one, and */

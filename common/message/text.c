@@ -27,11 +27,33 @@ sequence_bytes(const uint8_t *at, size_t left)
 	return bytes;
 }
 
+/* In each byte's high bit: is it 0?  Exact up to the first that is. */
+static uint64_t
+zero_bytes(uint64_t word)
+{
+	return (word - 0x0101010101010101) & ~word & 0x8080808080808080;
+}
+
+/* Eight bytes at once: none is a control, quote, backslash or non-ASCII. */
+static bool
+is_plain_word(const uint8_t *at)
+{
+	const uint64_t ones = 0x0101010101010101, highs = 0x8080808080808080;
+	uint64_t word;
+
+	memcpy(&word, at, sizeof(word));
+	return ((word | zero_bytes(word ^ ones * '"') |
+		    zero_bytes(word ^ ones * '\\') | (word - ones * 0x20)) &
+		   highs) == 0;
+}
+
 size_t
 text_plain(struct slice text)
 {
 	size_t at = 0, bytes;
 
+	while (text.bytes - at >= 8 && is_plain_word(text.data + at))
+		at += 8;
 	while (at < text.bytes) {
 		uint8_t c = text.data[at];
 
