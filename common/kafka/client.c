@@ -113,7 +113,8 @@ judge(struct kafka_client *client, const struct patience *patience,
 	if (clock_left_ms(patience->deadline_us, 1) > 0)
 		return 1;
 	return err_set(err, EX_UNAVAILABLE, "%s: not within %llu ms: %s", what,
-	    (unsigned long long)(patience->deadline_us - patience->start_us) /
+	    (unsigned long long)(patience->deadline_us - patience->start_us +
+		999) /
 		1000,
 	    rd_kafka_err2str(error));
 }
@@ -130,9 +131,10 @@ rest(const struct kafka_client *client, const struct patience *patience,
 	    client->handle, clock_left_ms(patience->deadline_us, slice_ms));
 }
 
+/* The topic NULL: only whether a broker answers. */
 static rd_kafka_resp_err_t
-ask_partitions(struct kafka_client *client, rd_kafka_topic_t *topic,
-    int slice_ms, uint32_t *count)
+ask_metadata(struct kafka_client *client, rd_kafka_topic_t *topic, int slice_ms,
+    uint32_t *count)
 {
 	const struct rd_kafka_metadata *metadata = NULL;
 	rd_kafka_resp_err_t error =
@@ -140,44 +142,65 @@ ask_partitions(struct kafka_client *client, rd_kafka_topic_t *topic,
 
 	if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
 		return error;
-	if (metadata->topic_cnt != 1)
+	if (topic != NULL && metadata->topic_cnt != 1)
 		error = RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
-	else
+	else if (topic != NULL)
 		error = metadata->topics[0].err;
-	if (error == RD_KAFKA_RESP_ERR_NO_ERROR)
+	*count = 0;
+	if (topic != NULL && error == RD_KAFKA_RESP_ERR_NO_ERROR) {
 		*count = (uint32_t)metadata->topics[0].partition_cnt;
-	if (error == RD_KAFKA_RESP_ERR_NO_ERROR && *count == 0)
-		error = RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
+		if (*count == 0)
+			error = RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
+	}
 	rd_kafka_metadata_destroy(metadata);
 	return error;
+}
+
+static int
+wait_metadata(struct kafka_client *client, rd_kafka_topic_t *topic,
+    const char *what, uint64_t deadline_us, uint32_t *count, struct err *err)
+{
+	struct patience patience = patience_until(deadline_us);
+	uint64_t tried_us;
+	int more;
+
+	for (;;) {
+		tried_us = clock_us();
+		more = judge(client, &patience,
+		    ask_metadata(
+			client, topic, patience_take(&patience), count),
+		    what, err);
+		if (more <= 0)
+			return more;
+		rest(client, &patience, tried_us);
+	}
 }
 
 int
 kafka_client_partitions(struct kafka_client *client, const char *topic,
     uint64_t deadline_us, uint32_t *count, struct err *err)
 {
-	struct patience patience = patience_until(deadline_us);
 	char what[TOPIC_LENGTH_MAX + 16];
 	rd_kafka_topic_t *local;
-	uint64_t tried_us;
-	int more;
+	int result;
 
 	snprintf(what, sizeof(what), "topic %s", topic);
 	local = rd_kafka_topic_new(client->handle, topic, NULL);
 	if (local == NULL)
 		return kafka_error_set(err, rd_kafka_last_error(), what);
-	for (;;) {
-		tried_us = clock_us();
-		more = judge(client, &patience,
-		    ask_partitions(
-			client, local, patience_take(&patience), count),
-		    what, err);
-		if (more <= 0)
-			break;
-		rest(client, &patience, tried_us);
-	}
+	result = wait_metadata(client, local, what, deadline_us, count, err);
 	rd_kafka_topic_destroy(local);
-	return more;
+	return result;
+}
+
+int
+kafka_client_reach(
+    struct kafka_client *client, uint64_t deadline_us, struct err *err)
+{
+	uint32_t unused;
+
+	return wait_metadata(
+	    client, NULL, "brokers", deadline_us, &unused, err);
 }
 
 static rd_kafka_resp_err_t

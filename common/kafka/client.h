@@ -45,6 +45,10 @@ int kafka_client_poll(struct kafka_client *client, struct err *err);
 int kafka_client_partitions(struct kafka_client *client, const char *topic,
     uint64_t deadline_us, uint32_t *count, struct err *err);
 
+/* Waits for an answer of any broker: -1 as above. */
+int kafka_client_reach(
+    struct kafka_client *client, uint64_t deadline_us, struct err *err);
+
 /* Sets each offset of the list to what the group has committed,
  * RD_KAFKA_OFFSET_INVALID where it has nothing; -1 as above. */
 int kafka_client_committed(struct kafka_client *client,

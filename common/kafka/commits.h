@@ -1,0 +1,84 @@
+/*
+ * commits - which offsets of a group may be committed, and when.
+ *
+ * Pure: no librdkafka, no clock, no I/O.  Its rules, whatever the order of
+ * calls:
+ *
+ *   - an offset is committed only when every one from the stream's start up
+ *     to it was acknowledged without a gap;
+ *   - a partition's committed offset only rises; what is acknowledged at or
+ *     below it is absorbed (a replay after a rewind);
+ *   - a stream that starts above what is committed is refused, for that would
+ *     skip what lies between;
+ *   - one commit is in flight at a time (two can land in the wrong order);
+ *     what is acknowledged meanwhile goes into the next one;
+ *   - after a commit that failed nobody knows what is committed (an error of
+ *     one partition is told of all): it is read again before the next.
+ */
+#ifndef QIM_KAFKA_COMMITS_H
+#define QIM_KAFKA_COMMITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct commits_entry {
+	char *topic; /* owned */
+	int32_t partition;
+	int64_t start; /* where the stream starts */
+	int64_t next; /* all of [start, next) was acknowledged */
+	int64_t committed; /* -1: nothing; counts only while `known` */
+	int64_t sent; /* in flight; -1: nothing */
+	bool acknowledged; /* a receipt has named it */
+	bool known; /* `committed` is what the broker has */
+	bool renew; /* commit it again though it hasn't moved */
+};
+
+/* Sorted by topic and partition. */
+struct commits {
+	struct commits_entry *all; /* owned */
+	uint32_t count, room;
+	bool in_flight;
+};
+
+void commits_release(struct commits *commits);
+
+/* A partition of the stream and where it starts; -1 EX_DATAERR when it was
+ * added before, EX_OSERR. */
+int commits_add(struct commits *commits, struct slice topic, int32_t partition,
+    int64_t start, struct err *err);
+
+/* Takes [from, next) for acknowledged.  An empty range of a partition that
+ * wasn't added adds it.  -1 EX_DATAERR when it isn't contiguous. */
+int commits_acknowledge(struct commits *commits, struct slice topic,
+    int32_t partition, int64_t from, int64_t next, struct err *err);
+
+/* True when commits_set_committed() is due for some entry. */
+bool commits_must_read(const struct commits *commits);
+
+/* What the broker has for an entry; negative: nothing.
+ * -1 EX_DATAERR when the stream starts above it. */
+int commits_set_committed(struct commits *commits, uint32_t index,
+    int64_t committed, struct err *err);
+
+/* True when there is something to commit and nothing stands in the way. */
+bool commits_are_due(const struct commits *commits);
+
+/* Begins a commit: sets `sent` of each entry that is in it, and returns how
+ * many there are.  Only when they are due. */
+uint32_t commits_begin(struct commits *commits);
+
+/* The commit in flight has succeeded, or failed in whatever way. */
+void commits_succeed(struct commits *commits);
+void commits_fail(struct commits *commits);
+
+/* Asks that each entry be committed again: Kafka forgets an offset some days
+ * after its last commit. */
+void commits_renew(struct commits *commits);
+
+/* True when all that was acknowledged is committed. */
+bool commits_are_done(const struct commits *commits);
+
+#endif

@@ -1,0 +1,397 @@
+#include "kafka/committer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/msg.h"
+#include "kafka/error.h"
+
+#define BACKOFF_FIRST_US 100000
+#define BACKOFF_MOST_US 2000000
+
+/* Kafka forgets the offset of a partition 7 days after its last commit
+ * (offsets.retention.minutes), though the group is read: commit each again
+ * long before. */
+#define RENEW_US (UINT64_C(4) * 3600 * 1000000)
+
+#define WAIT_MOST_MS 3600000
+
+/* How long a refused login may go unnoticed. */
+#define SLICE_MS 200
+
+int
+committer_open(struct committer *committer, struct kafka_client *client,
+    const struct committer_settings *settings, struct err *err)
+{
+	const uint64_t one = 1;
+
+	*committer = (struct committer){.settings = *settings,
+	    .client = client,
+	    .backoff_us = BACKOFF_FIRST_US,
+	    .renew_us = clock_us() + RENEW_US};
+	committer->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (committer->wake_fd < 0)
+		return err_set(err, EX_OSERR, "eventfd: %s", strerror(errno));
+	committer->queue = rd_kafka_queue_new(client->handle);
+	committer->main = rd_kafka_queue_get_main(client->handle);
+	rd_kafka_queue_io_event_enable(
+	    committer->queue, committer->wake_fd, &one, sizeof(one));
+	rd_kafka_queue_io_event_enable(
+	    committer->main, committer->wake_fd, &one, sizeof(one));
+	return 0;
+}
+
+void
+committer_release(struct committer *committer)
+{
+	if (committer->queue != NULL) {
+		rd_kafka_queue_io_event_enable(committer->queue, -1, NULL, 0);
+		rd_kafka_queue_io_event_enable(committer->main, -1, NULL, 0);
+		rd_kafka_queue_destroy(committer->queue);
+		rd_kafka_queue_destroy(committer->main);
+		close(committer->wake_fd);
+	}
+	commits_release(&committer->commits);
+	*committer = (struct committer){0};
+}
+
+int
+committer_read(
+    struct committer *committer, uint64_t deadline_us, struct err *err)
+{
+	struct commits *commits = &committer->commits;
+	rd_kafka_topic_partition_list_t *list =
+	    rd_kafka_topic_partition_list_new((int)commits->count);
+	int result;
+
+	for (uint32_t i = 0; i < commits->count; i++)
+		rd_kafka_topic_partition_list_add(
+		    list, commits->all[i].topic, commits->all[i].partition);
+	result =
+	    kafka_client_committed(committer->client, list, deadline_us, err);
+	for (uint32_t i = 0; result == 0 && i < commits->count; i++)
+		result = commits_set_committed(
+		    commits, i, list->elems[i].offset, err);
+	rd_kafka_topic_partition_list_destroy(list);
+	return result;
+}
+
+/* The moves of a commit, "t[0] 1 -> 2, t[1] ...", as many as fit. */
+static void
+describe(const struct commits *commits, char *text, size_t bytes)
+{
+	size_t used = 0;
+	uint32_t left = 0;
+
+	text[0] = '\0';
+	for (uint32_t i = 0; i < commits->count; i++) {
+		const struct commits_entry *entry = &commits->all[i];
+		int64_t to = entry->sent >= 0 ? entry->sent : entry->next;
+		char old[24] = "none";
+
+		if (commits->in_flight ? entry->sent < 0
+				       : to <= entry->committed)
+			continue;
+		if (bytes - used < 330) {
+			left++;
+			continue;
+		}
+		if (entry->committed >= 0)
+			snprintf(
+			    old, sizeof(old), "%" PRId64, entry->committed);
+		used += (size_t)snprintf(text + used, bytes - used,
+		    "%s%s[%d] %s -> %" PRId64, used > 0 ? ", " : "",
+		    entry->topic, (int)entry->partition, old, to);
+	}
+	if (left > 0)
+		snprintf(text + used, bytes - used, ", %" PRIu32 " more", left);
+}
+
+static int
+refuse_late(const struct committer *committer, const char *why, struct err *err)
+{
+	char moves[ERR_TEXT_BYTES - 100];
+
+	describe(&committer->commits, moves, sizeof(moves));
+	return err_set(err, EX_TEMPFAIL, "not committed within %llu ms: %s: %s",
+	    (unsigned long long)committer->settings.deadline_us / 1000, why,
+	    moves);
+}
+
+/* 1 an error that may pass, -1 one that doesn't, with *err. */
+static int
+judge(rd_kafka_resp_err_t error, struct err *err)
+{
+	int code = kafka_error_code(error);
+
+	if (error == RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID ||
+	    error == RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION ||
+	    error == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS)
+		return err_set(err, EX_CONFIG,
+		    "commit: refused, the group has members: some consumer "
+		    "has subscribed with its name (%s)",
+		    rd_kafka_err2name(error));
+	if (code == EX_UNAVAILABLE || code == EX_TEMPFAIL)
+		return 1;
+	return kafka_error_set(err, error, "commit");
+}
+
+static void
+say_done(const struct committer *committer, uint64_t took_us)
+{
+	bool dry_run = committer->settings.dry_run;
+	enum msg_level level = dry_run ? MSG_NOTICE : MSG_INFO;
+	char moves[MSG_LINE_BYTES - 100];
+
+	if (level > msg_get_level())
+		return;
+	describe(&committer->commits, moves, sizeof(moves));
+	if (dry_run)
+		msg_write(level, "dry run: would commit: %s", moves);
+	else
+		msg_write(level, "committed in %.1f ms: %s",
+		    (double)took_us / 1000, moves);
+}
+
+static void
+take_success(struct committer *committer)
+{
+	say_done(committer, clock_us() - committer->sent_us);
+	commits_succeed(&committer->commits);
+	committer->trouble_us = 0;
+	committer->backoff_us = BACKOFF_FIRST_US;
+}
+
+static int
+take_result(
+    struct committer *committer, rd_kafka_resp_err_t error, struct err *err)
+{
+	if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+		take_success(committer);
+		return 0;
+	}
+	if (judge(error, err) < 0)
+		return -1;
+	msg_write(MSG_INFO, "commit: %s: again in %llu ms",
+	    rd_kafka_err2str(error),
+	    (unsigned long long)committer->backoff_us / 1000);
+	commits_fail(&committer->commits);
+	committer->last_error = error;
+	committer->due_us = clock_us() + committer->backoff_us;
+	if (committer->backoff_us < BACKOFF_MOST_US)
+		committer->backoff_us *= 2;
+	return 0;
+}
+
+static rd_kafka_topic_partition_list_t *
+list_sent(const struct commits *commits, uint32_t count)
+{
+	rd_kafka_topic_partition_list_t *list =
+	    rd_kafka_topic_partition_list_new((int)count);
+
+	for (uint32_t i = 0; i < commits->count; i++)
+		if (commits->all[i].sent >= 0)
+			rd_kafka_topic_partition_list_add(list,
+			    commits->all[i].topic, commits->all[i].partition)
+			    ->offset = commits->all[i].sent;
+	return list;
+}
+
+static int
+send_commit(struct committer *committer, struct err *err)
+{
+	uint32_t count = commits_begin(&committer->commits);
+	rd_kafka_topic_partition_list_t *list;
+	rd_kafka_resp_err_t error;
+
+	committer->sent_us = clock_us();
+	committer->due_us =
+	    committer->sent_us + committer->settings.interval_us;
+	if (committer->settings.dry_run) {
+		take_success(committer);
+		return 0;
+	}
+	list = list_sent(&committer->commits, count);
+	error = rd_kafka_commit_queue(
+	    committer->client->handle, list, committer->queue, NULL, NULL);
+	rd_kafka_topic_partition_list_destroy(list);
+	if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+		return take_result(committer, error, err);
+	return 0;
+}
+
+/* The error of a commit's result: librdkafka gives that of any partition as
+ * the whole's, but looks only at the last where all have one. */
+static rd_kafka_resp_err_t
+result_of(rd_kafka_event_t *event)
+{
+	const rd_kafka_topic_partition_list_t *list =
+	    rd_kafka_event_topic_partition_list(event);
+	rd_kafka_resp_err_t error = rd_kafka_event_error(event);
+
+	for (int i = 0; error == RD_KAFKA_RESP_ERR_NO_ERROR && list != NULL &&
+	     i < list->cnt;
+	     i++)
+		error = list->elems[i].err;
+	return error;
+}
+
+static int
+take_events(struct committer *committer, struct err *err)
+{
+	rd_kafka_event_t *event;
+	uint64_t count;
+	ssize_t ignored;
+	int result = 0;
+
+	/* First the descriptor, then the queues: what comes in between is
+	 * seen by the next poll(2). */
+	ignored = read(committer->wake_fd, &count, sizeof(count));
+	(void)ignored;
+	if (kafka_client_poll(committer->client, err) < 0)
+		return -1;
+	while (result == 0 &&
+	    (event = rd_kafka_queue_poll(committer->queue, 0)) != NULL) {
+		if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_OFFSET_COMMIT)
+			result = take_result(committer, result_of(event), err);
+		rd_kafka_event_destroy(event);
+	}
+	return result;
+}
+
+/* After an error, or before a renewal, within the commit's own deadline. */
+static int
+read_again(struct committer *committer, struct err *err)
+{
+	struct err why;
+
+	if (committer_read(committer,
+		committer->trouble_us + committer->settings.deadline_us,
+		&why) == 0)
+		return 0;
+	if (why.code == EX_UNAVAILABLE)
+		return refuse_late(committer, why.text, err);
+	*err = why;
+	return -1;
+}
+
+int
+committer_work(struct committer *committer, struct err *err)
+{
+	struct commits *commits = &committer->commits;
+	uint64_t now_us;
+
+	if (take_events(committer, err) < 0)
+		return -1;
+	now_us = clock_us();
+	if (commits->in_flight) {
+		if (now_us - committer->trouble_us <
+		    committer->settings.deadline_us)
+			return 0;
+		return refuse_late(committer, "no answer", err);
+	}
+	if (now_us >= committer->renew_us) {
+		commits_renew(commits);
+		committer->renew_us = now_us + RENEW_US;
+	}
+	if (committer->trouble_us != 0 &&
+	    now_us - committer->trouble_us >= committer->settings.deadline_us)
+		return refuse_late(
+		    committer, rd_kafka_err2str(committer->last_error), err);
+	if (now_us < committer->due_us)
+		return 0;
+	if (committer->trouble_us == 0)
+		committer->trouble_us = now_us;
+	if (commits_must_read(commits) && read_again(committer, err) < 0)
+		return -1;
+	if (commits_are_due(commits))
+		return send_commit(committer, err);
+	committer->trouble_us = 0;
+	return 0;
+}
+
+int
+committer_wait_ms(const struct committer *committer)
+{
+	const struct commits *commits = &committer->commits;
+
+	if (commits->in_flight)
+		return clock_left_ms(
+		    committer->trouble_us + committer->settings.deadline_us,
+		    WAIT_MOST_MS);
+	if (commits_must_read(commits) || commits_are_due(commits))
+		return clock_left_ms(committer->due_us, WAIT_MOST_MS);
+	return clock_left_ms(committer->renew_us, WAIT_MOST_MS);
+}
+
+int
+committer_finish(struct committer *committer, struct err *err)
+{
+	struct pollfd wait = {.fd = committer->wake_fd, .events = POLLIN};
+
+	/* The interval is over; a back-off isn't. */
+	committer->settings.interval_us = 0;
+	if (committer->backoff_us == BACKOFF_FIRST_US)
+		committer->due_us = 0;
+	for (;;) {
+		if (committer_work(committer, err) < 0)
+			return -1;
+		if (commits_are_done(&committer->commits))
+			return 0;
+		poll(&wait, 1, committer_wait_ms(committer));
+	}
+}
+
+static rd_kafka_resp_err_t
+try_once(struct kafka_client *client,
+    const rd_kafka_topic_partition_list_t *list, uint64_t deadline_us,
+    struct err *err)
+{
+	rd_kafka_queue_t *queue = rd_kafka_queue_new(client->handle);
+	rd_kafka_resp_err_t error =
+	    rd_kafka_commit_queue(client->handle, list, queue, NULL, NULL);
+	rd_kafka_event_t *event = NULL;
+
+	while (error == RD_KAFKA_RESP_ERR_NO_ERROR && event == NULL) {
+		if (clock_left_ms(deadline_us, 1) == 0)
+			error = RD_KAFKA_RESP_ERR__TIMED_OUT;
+		else if (kafka_client_poll(client, err) < 0)
+			error = RD_KAFKA_RESP_ERR__AUTHENTICATION;
+		else
+			event = rd_kafka_queue_poll(
+			    queue, clock_left_ms(deadline_us, SLICE_MS));
+	}
+	if (event != NULL)
+		error = result_of(event);
+	if (event != NULL)
+		rd_kafka_event_destroy(event);
+	rd_kafka_queue_destroy(queue);
+	return error;
+}
+
+int
+committer_commit_once(struct kafka_client *client,
+    const rd_kafka_topic_partition_list_t *list, uint64_t deadline_us,
+    struct err *err)
+{
+	for (;;) {
+		rd_kafka_resp_err_t error =
+		    try_once(client, list, deadline_us, err);
+
+		if (error == RD_KAFKA_RESP_ERR_NO_ERROR)
+			return 0;
+		if (kafka_client_poll(client, err) < 0 || judge(error, err) < 0)
+			return -1;
+		if (clock_left_ms(deadline_us, 1) == 0)
+			return err_set(err, EX_TEMPFAIL,
+			    "not committed in time: %s",
+			    rd_kafka_err2str(error));
+		poll(NULL, 0, clock_left_ms(deadline_us, 100));
+	}
+}

@@ -1,0 +1,145 @@
+#include "kafka/move.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHERE_ALLOWED \
+	(1U << START_BEGINNING | 1U << START_END | 1U << START_OFFSET | \
+	    1U << START_TIME)
+
+static int
+parse_one(struct move *move, const char *text, struct err *err)
+{
+	const char *equals = strrchr(text, '=');
+	char *colon;
+
+	if (equals == NULL)
+		return err_set(err, EX_USAGE,
+		    "--set: '%s': wants topic[:partitions]=where", text);
+	move->topic = strndup(text, (size_t)(equals - text));
+	if (move->topic == NULL)
+		return err_memory(err, "--set");
+	colon = strchr(move->topic, ':');
+	if (colon != NULL) {
+		*colon = '\0';
+		move->partitions = colon + 1;
+	}
+	if (!kafka_is_topic(move->topic, strlen(move->topic)))
+		return err_set(err, EX_USAGE,
+		    "--set: '%s': wants a topic of 1 to 249 letters, digits "
+		    "and ._-",
+		    text);
+	return start_parse(
+	    "--set", equals + 1, WHERE_ALLOWED, &move->rule, err);
+}
+
+int
+moves_parse(struct moves *moves, const struct opt_list *texts, struct err *err)
+{
+	*moves = (struct moves){.count = texts->count};
+	moves->all = calloc(texts->count, sizeof(*moves->all));
+	if (moves->all == NULL) {
+		moves->count = 0;
+		return err_memory(err, "--set");
+	}
+	for (size_t i = 0; i < texts->count; i++)
+		if (parse_one(&moves->all[i], texts->text[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+void
+moves_release(struct moves *moves)
+{
+	for (size_t i = 0; i < moves->count; i++)
+		free(moves->all[i].topic);
+	free(moves->all);
+	if (moves->to != NULL)
+		rd_kafka_topic_partition_list_destroy(moves->to);
+	if (moves->from != NULL)
+		rd_kafka_topic_partition_list_destroy(moves->from);
+	*moves = (struct moves){0};
+}
+
+/* The partitions of one move as points, which the caller frees. */
+static struct start_point *
+choose(const struct move *move, uint32_t topic_count, size_t *count,
+    struct err *err)
+{
+	uint32_t *numbers = NULL;
+	struct start_point *points = NULL;
+
+	*count = topic_count;
+	if (move->partitions != NULL &&
+	    opt_ranges(
+		"--set", move->partitions, INT32_MAX, &numbers, count, err) < 0)
+		return NULL;
+	if (numbers != NULL && numbers[*count - 1] >= topic_count) {
+		err_set(err, EX_CONFIG,
+		    "--set: partitions %s: topic %s has %" PRIu32 ", from 0 on",
+		    move->partitions, move->topic, topic_count);
+	} else if ((points = calloc(*count, sizeof(*points))) == NULL) {
+		err_memory(err, "partitions");
+	}
+	for (size_t i = 0; points != NULL && i < *count; i++)
+		points[i].partition =
+		    (int32_t)(numbers == NULL ? i : numbers[i]);
+	free(numbers);
+	return points;
+}
+
+static int
+add_points(struct moves *moves, const struct move *move,
+    const struct start_point *points, size_t count, struct err *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		int32_t partition = points[i].partition;
+
+		if (rd_kafka_topic_partition_list_find(
+			moves->to, move->topic, partition) != NULL)
+			return err_set(err, EX_CONFIG,
+			    "--set: %s[%d]: given twice", move->topic,
+			    (int)partition);
+		rd_kafka_topic_partition_list_add(
+		    moves->to, move->topic, partition)
+		    ->offset = points[i].offset;
+	}
+	return 0;
+}
+
+static int
+resolve_one(struct moves *moves, const struct move *move,
+    struct kafka_client *client, uint64_t deadline_us, struct err *err)
+{
+	struct start_point *points;
+	uint32_t topic_count;
+	size_t count;
+	int result;
+
+	if (kafka_client_partitions(
+		client, move->topic, deadline_us, &topic_count, err) < 0)
+		return -1;
+	points = choose(move, topic_count, &count, err);
+	if (points == NULL)
+		return -1;
+	result = start_resolve_explicit(
+	    client, &move->rule, move->topic, deadline_us, points, count, err);
+	if (result == 0)
+		result = add_points(moves, move, points, count, err);
+	free(points);
+	return result;
+}
+
+int
+moves_resolve(struct moves *moves, struct kafka_client *client,
+    uint64_t deadline_us, struct err *err)
+{
+	moves->to = rd_kafka_topic_partition_list_new(64);
+	for (size_t i = 0; i < moves->count; i++)
+		if (resolve_one(
+			moves, &moves->all[i], client, deadline_us, err) < 0)
+			return -1;
+	moves->from = rd_kafka_topic_partition_list_copy(moves->to);
+	return kafka_client_committed(client, moves->from, deadline_us, err);
+}
