@@ -20,19 +20,22 @@
 static const char synopsis[] =
     "usage: broker-mock [-hqVv] [--check] [--connect-ms ms] [--with-parent]\n"
     "                   [-n brokers] [-t name:partitions[:replication]] ...\n"
-    "                   [--error api=code[:count]] ...\n";
+    "                   [--error api=code[:count]] ...\n"
+    "                   [--topic-error name=code] ...\n";
 
 static struct options {
 	struct opt_common common;
 	uint64_t brokers; /* -n */
 	struct opt_list topics; /* -t */
 	struct opt_list errors; /* --error */
+	struct opt_list topic_errors; /* --topic-error */
 } options = {.brokers = 1};
 
 static const struct opt table[] = {
     {'n', NULL, OPT_NUMBER, &options.brokers, 1, MOCK_BROKERS_MOST, "brokers"},
     {'t', NULL, OPT_LIST, &options.topics},
     {0, "error", OPT_LIST, &options.errors},
+    {0, "topic-error", OPT_LIST, &options.topic_errors},
     {0},
 };
 
@@ -45,6 +48,10 @@ configure(struct mock *mock, struct err *err)
 			return -1;
 	for (size_t i = 0; i < options.errors.count; i++)
 		if (mock_add_error(mock, options.errors.text[i], err) < 0)
+			return -1;
+	for (size_t i = 0; i < options.topic_errors.count; i++)
+		if (mock_add_topic_error(
+			mock, options.topic_errors.text[i], err) < 0)
 			return -1;
 	return 0;
 }

@@ -140,8 +140,11 @@ produce(struct err *err)
 	struct producer_topic *topic;
 
 	if (producer_find_topic(
-		&producer, slice_of(options.topic), &topic, err) < 0 ||
-	    greet(topic, err) < 0 ||
+		&producer, slice_of(options.topic), &topic, err) < 0)
+		return -1;
+	if (options.common.check)
+		return 0;
+	if (greet(topic, err) < 0 ||
 	    flight_init(&flight, &producer, topic,
 		(uint32_t)options.window_batches, options.window_bytes,
 		err) < 0 ||
@@ -180,8 +183,7 @@ main(int argc, char **argv)
 		return msg_fail(&err);
 	stream_in_init(&in, STDIN_FILENO, STREAM_DISPATCHES);
 	stream_out_init(&out, STDOUT_FILENO);
-	if (!options.common.check)
-		result = produce(&err);
+	result = produce(&err);
 	producer_close(&producer);
 	flight_release(&flight);
 	stream_in_release(&in);

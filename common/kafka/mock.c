@@ -25,7 +25,6 @@ static const struct {
     {"produce", 0},
     {"fetch", 1},
     {"list-offsets", 2},
-    {"metadata", 3},
     {"offset-commit", 8},
     {"offset-fetch", 9},
     {"find-coordinator", 10},
@@ -161,6 +160,31 @@ find_error(const char *name, rd_kafka_resp_err_t *error)
 }
 
 static int
+refuse_code(const char *option, const char *code, struct err *err)
+{
+	return err_set(err, EX_USAGE,
+	    "%s: '%s': wants an error of Kafka, by name or number", option,
+	    code);
+}
+
+int
+mock_add_topic_error(struct mock *mock, const char *text, struct err *err)
+{
+	char name[TOPIC_BYTES_MAX + 1];
+	size_t bytes = strcspn(text, "=");
+	rd_kafka_resp_err_t error;
+
+	if (text[bytes] == '\0' || !is_topic_name(text, bytes))
+		return err_set(err, EX_USAGE,
+		    "--topic-error: '%s': wants name=CODE", text);
+	if (!find_error(text + bytes + 1, &error))
+		return refuse_code("--topic-error", text + bytes + 1, err);
+	snprintf(name, sizeof(name), "%.*s", (int)bytes, text);
+	rd_kafka_mock_topic_set_error(mock->cluster, name, error);
+	return 0;
+}
+
+static int
 push_errors(struct mock *mock, int16_t key, rd_kafka_resp_err_t error,
     size_t count, struct err *err)
 {
@@ -188,15 +212,12 @@ mock_add_error(struct mock *mock, const char *text, struct err *err)
 	    !find_api(text, bytes, &key))
 		return err_set(err, EX_USAGE,
 		    "--error: '%s': wants api=CODE or api=CODE:count, api one "
-		    "of produce, fetch, list-offsets, metadata, "
+		    "of produce, fetch, list-offsets, "
 		    "offset-commit, offset-fetch, find-coordinator, "
 		    "init-producer-id",
 		    text);
 	if (!find_error(code, &error))
-		return err_set(err, EX_USAGE,
-		    "--error: '%s': wants an error of Kafka, by name or "
-		    "number",
-		    code);
+		return refuse_code("--error", code, err);
 	if (opt_number("--error", count_text, 1, MOCK_ERRORS_MOST, "requests",
 		&count, err) < 0)
 		return -1;

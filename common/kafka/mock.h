@@ -28,6 +28,9 @@ const char *mock_brokers(const struct mock *mock);
 int mock_add_topic(
     struct mock *mock, int brokers, const char *text, struct err *err);
 
+/* "name=CODE": whoever asks for this topic gets that error; -1 EX_USAGE. */
+int mock_add_topic_error(struct mock *mock, const char *text, struct err *err);
+
 /* "api=CODE" or "api=CODE:count": the next `count` requests of that kind are
  * answered with that error, a name or a number of Kafka's; -1 EX_USAGE. */
 int mock_add_error(struct mock *mock, const char *text, struct err *err);

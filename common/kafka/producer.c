@@ -17,6 +17,14 @@
 #define ASK_MS_MOST 4000
 #define ASK_PAUSE_MS 100
 
+/* The broker refuses all records of a request for the size of the whole. */
+#define TOO_LARGE \
+	"larger than the topic's max.message.bytes, alone or with the " \
+	"records sent with it (batch.size)"
+
+/* Purged records are reported within this time, or not at all. */
+#define ABANDON_MS 1000
+
 int
 producer_open(struct producer *producer, rd_kafka_conf_t *conf,
     bool needs_offset, uint64_t connect_ms, struct err *err)
@@ -64,13 +72,32 @@ free_topics(struct producer *producer)
 	producer->topics = NULL;
 }
 
+static void
+purge(struct producer *producer)
+{
+	rd_kafka_purge(producer->client,
+	    RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT |
+		RD_KAFKA_PURGE_F_NON_BLOCKING);
+}
+
+void
+producer_abandon(struct producer *producer)
+{
+	uint64_t deadline_us = clock_us() + ABANDON_MS * 1000;
+	struct err ignored;
+	int left_ms;
+
+	purge(producer);
+	while (rd_kafka_outq_len(producer->client) > 0 &&
+	    (left_ms = clock_left_ms(deadline_us, ABANDON_MS)) > 0)
+		producer_serve(producer, left_ms, &ignored);
+}
+
 void
 producer_close(struct producer *producer)
 {
 	if (producer->client != NULL) {
-		rd_kafka_purge(producer->client,
-		    RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT |
-			RD_KAFKA_PURGE_F_NON_BLOCKING);
+		purge(producer);
 		rd_kafka_queue_destroy(producer->queue);
 		free_topics(producer);
 		rd_kafka_destroy(producer->client);
@@ -96,7 +123,10 @@ take_report(struct producer *producer, const rd_kafka_message_t *message)
 
 	if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) {
 		report.code = kafka_error_code(message->err);
-		report.why = rd_kafka_err2str(message->err);
+		report.why =
+		    message->err == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE
+		    ? TOO_LARGE
+		    : rd_kafka_err2str(message->err);
 	} else if (producer->needs_offset && message->offset < 0) {
 		report.code = EX_TEMPFAIL;
 		report.why = "unproven: reported without an offset";
@@ -305,6 +335,10 @@ producer_send(struct producer *producer, const struct producer_record *record,
 		rd_kafka_headers_destroy(headers);
 	if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL)
 		return PRODUCER_FULL;
+	if (error == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE)
+		return err_set(err, EX_DATAERR,
+		    "%zu bytes: larger than message.max.bytes allows",
+		    record->key.bytes + record->value.bytes);
 	return err_set(
 	    err, kafka_error_code(error), "%s", rd_kafka_err2str(error));
 }

@@ -65,6 +65,9 @@ struct producer_record {
 int producer_open(struct producer *producer, rd_kafka_conf_t *conf,
     bool needs_offset, uint64_t connect_ms, struct err *err);
 
+/* Gives up what isn't reported yet: each record is reported as failed. */
+void producer_abandon(struct producer *producer);
+
 /* Drops what isn't reported yet, without a call, and frees all.  Records may
  * be freed afterwards, not before. */
 void producer_close(struct producer *producer);
