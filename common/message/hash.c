@@ -6,16 +6,22 @@
 
 #include "stream/pack.h"
 
-static int
-finish(const struct buf *scratch, uint8_t *hash, struct err *err)
+void
+hash_bytes(struct slice bytes, uint8_t hash[HASH_BYTES])
 {
 	XXH128_canonical_t canonical;
 
+	XXH128_canonicalFromHash(
+	    &canonical, XXH3_128bits(bytes.data, bytes.bytes));
+	memcpy(hash, canonical.digest, HASH_BYTES);
+}
+
+static int
+finish(const struct buf *scratch, uint8_t *hash, struct err *err)
+{
 	if (scratch->failed)
 		return err_memory(err, "hash");
-	XXH128_canonicalFromHash(
-	    &canonical, XXH3_128bits(scratch->data, scratch->bytes));
-	memcpy(hash, canonical.digest, HASH_BYTES);
+	hash_bytes(slice_of_buf(scratch), hash);
 	return 0;
 }
 

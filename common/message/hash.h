@@ -22,6 +22,9 @@ int hash_dispatch_id(struct slice conversation, uint64_t conversation_seq,
     uint32_t partition, uint32_t chunk, struct buf *scratch,
     uint8_t id[HASH_BYTES], struct err *err);
 
+/* XXH3-128 of any bytes. */
+void hash_bytes(struct slice bytes, uint8_t hash[HASH_BYTES]);
+
 /* murmur2 as Kafka's default partitioner computes it, sign bit cleared. */
 uint32_t hash_murmur2(struct slice key);
 

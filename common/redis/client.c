@@ -1,0 +1,195 @@
+#include "redis/client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define RETRY_MS 50
+
+static void
+drop_replies(struct client *client)
+{
+	for (size_t i = 0; i < client->reply_count; i++)
+		reply_release(&client->replies[i]);
+	free(client->replies);
+	client->replies = NULL;
+	client->reply_count = 0;
+}
+
+static int
+unavailable(const struct client *client, struct err *err)
+{
+	if (err->code == EX_TEMPFAIL)
+		err->code = EX_UNAVAILABLE;
+	return err_prefix(err, "redis %s", client->node->text);
+}
+
+/* Waits for the connection, and moves what it can. */
+static int
+move(struct client *client, uint64_t deadline_us, struct err *err)
+{
+	struct pollfd wait = {
+	    conn_fd(&client->conn), conn_events(&client->conn), 0};
+	int ready = poll(&wait, 1, clock_left_ms(deadline_us, 1000));
+
+	if (ready < 0 && errno != EINTR)
+		return err_set(err, EX_OSERR, "poll: %s", strerror(errno));
+	if (ready <= 0 && clock_us() >= deadline_us)
+		return err_set(err, EX_TEMPFAIL, "no answer within %llu ms",
+		    (unsigned long long)client->timeout_ms);
+	if (ready <= 0)
+		return 0;
+	if ((wait.revents & POLLOUT) != 0 && conn_write(&client->conn, err) < 0)
+		return -1;
+	if ((wait.revents & ~POLLOUT) != 0 && conn_read(&client->conn, err) < 0)
+		return -1;
+	return 0;
+}
+
+static int
+exchange(struct client *client, uint64_t deadline_us, struct err *err)
+{
+	size_t want = client->commands.count;
+
+	drop_replies(client);
+	if (client->commands.bytes.failed)
+		return err_memory(err, "commands");
+	client->replies = calloc(want + 1, sizeof(*client->replies));
+	if (client->replies == NULL)
+		return err_memory(err, "replies");
+	conn_send(&client->conn, slice_of_buf(&client->commands.bytes));
+	while (client->reply_count < want) {
+		struct reply *reply = &client->replies[client->reply_count];
+		int more = conn_reply(&client->conn, reply, err);
+
+		if (more < 0)
+			return -1;
+		client->reply_count += (size_t)more;
+		if (more == 0 && move(client, deadline_us, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Connects, logs in and asks for a sign of life: 0, 1 may pass, -1. */
+static int
+try_to_connect(struct client *client, uint64_t deadline_us, struct err *err)
+{
+	enum reply_fault fault;
+
+	commands_reset(&client->commands);
+	login_commands(client->login, &client->commands);
+	commands_add(&client->commands, "PING", (char *)NULL);
+	if (conn_open(&client->conn, client->node, err) < 0 ||
+	    exchange(client, deadline_us, err) < 0)
+		return err->code == EX_TEMPFAIL ? 1 : -1;
+	for (size_t i = 0; i < client->reply_count; i++) {
+		const struct reply *reply = &client->replies[i];
+
+		if (reply->type != REPLY_ERROR)
+			continue;
+		fault = reply_error(reply, (struct slice){0}, err);
+		if (fault == FAULT_WAIT)
+			return 1;
+		if (i == 0 && client->reply_count == 2)
+			err->code = EX_NOPERM; /* AUTH, whatever it says */
+		return -1;
+	}
+	return 0;
+}
+
+int
+client_init(struct client *client, const struct node *node,
+    const struct login *login, uint64_t timeout_ms, struct err *err)
+{
+	uint64_t deadline_us = clock_us() + 1000 * timeout_ms;
+	int result;
+
+	*client = (struct client){
+	    .node = node, .login = login, .timeout_ms = timeout_ms};
+	while ((result = try_to_connect(client, deadline_us, err)) == 1) {
+		conn_close(&client->conn);
+		if (clock_us() >= deadline_us)
+			break;
+		usleep(1000 * RETRY_MS);
+	}
+	commands_reset(&client->commands);
+	return result == 0 ? 0 : unavailable(client, err);
+}
+
+void
+client_release(struct client *client)
+{
+	drop_replies(client);
+	conn_close(&client->conn);
+	commands_release(&client->commands);
+}
+
+int
+client_try(struct client *client, struct err *err)
+{
+	uint64_t deadline_us = clock_us() + 1000 * client->timeout_ms;
+	int result = exchange(client, deadline_us, err);
+
+	commands_reset(&client->commands);
+	return result < 0 ? unavailable(client, err) : 0;
+}
+
+int
+client_call(struct client *client, struct err *err)
+{
+	uint64_t deadline_us = clock_us() + 1000 * client->timeout_ms;
+	int result = exchange(client, deadline_us, err);
+
+	for (size_t i = 0; result == 0 && i < client->reply_count; i++)
+		if (client->replies[i].type == REPLY_ERROR) {
+			reply_error(&client->replies[i],
+			    commands_argument(&client->commands, i, 1), err);
+			result = -1;
+		}
+	commands_reset(&client->commands);
+	return result < 0 ? unavailable(client, err) : 0;
+}
+
+/* The value of a CONFIG GET; nil where it wasn't told. */
+static struct slice
+setting(const struct reply *reply)
+{
+	if (reply->type != REPLY_ARRAY || reply->count != 2)
+		return (struct slice){0};
+	return reply->items[1].text;
+}
+
+int
+client_check_durable(
+    struct client *client, char *text, size_t bytes, struct err *err)
+{
+	struct slice append, policy;
+
+	commands_add(
+	    &client->commands, "CONFIG", "GET", "appendonly", (char *)NULL);
+	commands_add(&client->commands, "CONFIG", "GET", "maxmemory-policy",
+	    (char *)NULL);
+	if (client_try(client, err) < 0)
+		return -1;
+	append = setting(&client->replies[0]);
+	policy = setting(&client->replies[1]);
+	*text = '\0';
+	if (append.data == NULL || policy.data == NULL)
+		return 0;
+	if (!slice_is(append, "yes"))
+		snprintf(text, bytes,
+		    "appendonly is '%.*s', wants 'yes': what it confirmed "
+		    "doesn't outlive it",
+		    (int)append.bytes, (const char *)append.data);
+	else if (!slice_is(policy, "noeviction"))
+		snprintf(text, bytes,
+		    "maxmemory-policy is '%.*s', wants 'noeviction': it may "
+		    "drop parts of mailboxes",
+		    (int)policy.bytes, (const char *)policy.data);
+	return 1;
+}

@@ -1,0 +1,42 @@
+/*
+ * client - commands to one node, one group after the other, and waits for
+ * their replies: for what isn't in a hurry.
+ */
+#ifndef QIM_REDIS_CLIENT_H
+#define QIM_REDIS_CLIENT_H
+
+#include "redis/conn.h"
+#include "redis/login.h"
+
+struct client {
+	const struct node *node;
+	const struct login *login;
+	uint64_t timeout_ms;
+	struct conn conn;
+	struct commands commands; /* to be filled for client_call() */
+	struct reply *replies; /* of the last call */
+	size_t reply_count;
+};
+
+/* Connects and logs in, and tries again for `timeout_ms` while the node isn't
+ * there or can't answer yet.  -1: EX_UNAVAILABLE, EX_NOPERM, EX_CONFIG,
+ * EX_OSERR; the caller releases in any case. */
+int client_init(struct client *client, const struct node *node,
+    const struct login *login, uint64_t timeout_ms, struct err *err);
+void client_release(struct client *client);
+
+/* Sends client->commands and empties it; replies[] holds its replies until
+ * the next call.  -1: EX_UNAVAILABLE no answer, and for an error reply the
+ * code of reply_error() with the key's name. */
+int client_call(struct client *client, struct err *err);
+
+/* The same, but error replies are left in replies[]. */
+int client_try(struct client *client, struct err *err);
+
+/* A warning's text about settings under which the node may lose what it
+ * confirmed, empty when there is none: 1; 0 the node doesn't tell (CONFIG
+ * is refused); -1 as client_try(). */
+int client_check_durable(
+    struct client *client, char *text, size_t bytes, struct err *err);
+
+#endif

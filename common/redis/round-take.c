@@ -1,0 +1,294 @@
+#include "redis/round.h"
+
+/* A text of the form printf() takes, and its length. */
+#define SHOWN(stem) (int)(stem).bytes, (stem).text
+
+static int
+refuse_form(const struct round *round, struct err *err)
+{
+	struct slice name =
+	    commands_argument(round->commands, round->reply_at, 0);
+
+	return err_set(err, EX_DATAERR, "%.*s: not the reply of a Redis",
+	    (int)name.bytes, (const char *)name.data);
+}
+
+/* An error reply of the command at `index`. */
+static int
+take_error(struct round *round, const struct reply *reply, size_t index,
+    struct err *err)
+{
+	struct slice key = commands_argument(round->commands, index, 1);
+
+	return reply_error(reply, key, err) == FAULT_WAIT ? ROUND_RETRY : -1;
+}
+
+/* The counter must be the number of rounds sent on this connection. */
+static int
+check_counter(struct round *round, const struct reply *reply, struct err *err)
+{
+	uint64_t number;
+
+	if (reply->type == REPLY_NIL)
+		number = 0;
+	else if (!reply_number(reply, &number))
+		return refuse_form(round, err);
+	if (number == round->sent)
+		return 0;
+	return err_set(err, EX_TEMPFAIL,
+	    "lost data: it counted %llu rounds of this connection's %llu; "
+	    "start again at its marks",
+	    (unsigned long long)number, (unsigned long long)round->sent);
+}
+
+static int
+take_opening(struct round *round, const struct reply *reply, struct err *err)
+{
+	switch (round->reply_at) {
+	case 0:
+		if (reply_is_status(reply, "OK"))
+			return 0;
+		err_set(err, EX_TEMPFAIL, "this connection's id was taken");
+		return ROUND_RETRY;
+	case 1:
+		return reply_is_status(reply, "OK") ? 0
+						    : refuse_form(round, err);
+	default:
+		if (check_counter(round, reply, err) < 0)
+			return -1;
+		round->phase = ROUND_IDLE;
+		return 0;
+	}
+}
+
+/* The mark's member must be that of this chain. */
+static int
+check_mark_text(struct round *round, const struct place *place,
+    const struct reply *reply, struct err *err)
+{
+	char text[MARK_TEXT_BYTES];
+	struct slice found = reply->items[0].text;
+
+	mark_text(round->mailbox, round->node, text);
+	if (reply->count == 2 && slice_is(found, text))
+		return 0;
+	if (reply->count == 4 && slice_is(found, text))
+		found = reply->items[2].text;
+	return err_set(err, EX_CONFIG,
+	    "%.*smark: it is of '%.*s', this chain is '%s'", SHOWN(place->stem),
+	    (int)found.bytes, (const char *)found.data, text);
+}
+
+static int
+take_mark(struct round *round, struct place *place, const struct reply *reply,
+    struct err *err)
+{
+	place->mark = 0;
+	if (reply->type != REPLY_ARRAY || reply->count % 2 != 0)
+		return refuse_form(round, err);
+	if (reply->count > 0) {
+		if (check_mark_text(round, place, reply, err) < 0)
+			return -1;
+		if (!reply_number(&reply->items[1], &place->mark))
+			return err_set(err, EX_DATAERR,
+			    "%.*smark: not an offset", SHOWN(place->stem));
+	}
+	if (place->mark >= place->base)
+		return 0;
+	return err_set(err, EX_TEMPFAIL,
+	    "%.*smark: %s%llu, this chain goes on from %llu: start again at "
+	    "its marks",
+	    SHOWN(place->stem), reply->count == 0 ? "none, which is " : "",
+	    (unsigned long long)place->mark, (unsigned long long)place->base);
+}
+
+static int
+take_quarantined(struct round *round, struct place *place,
+    const struct reply *reply, struct err *err)
+{
+	if (reply->type != REPLY_INTEGER)
+		return refuse_form(round, err);
+	place->quarantined = (uint64_t)reply->integer;
+	place->known = true;
+	round->unknown_count--;
+	return 0;
+}
+
+/* Both copies into quarantine; the claim stays, as it came first. */
+static void
+add_conflict(struct round *round, struct entry *entry,
+    const struct claim *claim, struct slice value)
+{
+	struct place *place = round_place(round, entry->partition);
+	const uint8_t *id = entry->dispatch.id;
+
+	entry->state = ENTRY_CONFLICT;
+	quarantine_add(&round->quarantine, &place->stem, id, claim->digest.data,
+	    claim->offset, "conflict: the claim", value,
+	    place->quarantined++ < QUARANTINE_COUNT_MAX);
+	quarantine_add(&round->quarantine, &place->stem, id,
+	    entry->dispatch.digest, entry->offset,
+	    "conflict: another digest than the claim's", entry->value,
+	    place->quarantined++ < QUARANTINE_COUNT_MAX);
+}
+
+static int
+take_claim(struct round *round, struct entry *entry, const struct reply *reply,
+    struct err *err)
+{
+	struct slice digest = {entry->dispatch.digest, HASH_BYTES};
+	struct claim claim;
+
+	if (reply->type == REPLY_NIL)
+		return err_set(err, EX_TEMPFAIL,
+		    "lost data: a claim that stood is gone; start again at "
+		    "its marks");
+	if (reply->type != REPLY_TEXT)
+		return refuse_form(round, err);
+	if (claim_decode(reply->text, &claim, err) < 0) {
+		struct slice key =
+		    commands_argument(round->commands, round->reply_at, 1);
+
+		return err_prefix(
+		    err, "%.*s", (int)key.bytes, (const char *)key.data);
+	}
+	entry->first = claim.offset;
+	entry->state = ENTRY_CLAIMED;
+	if (!slice_equal(claim.digest, digest))
+		add_conflict(round, entry, &claim, reply->text);
+	round->ask_count--;
+	return 0;
+}
+
+/* The next place that isn't known; NULL: the claims have begun. */
+static struct place *
+next_unknown(struct round *round)
+{
+	if (round->unknown_count == 0)
+		return NULL;
+	while (!round->places[round->ask_at].used ||
+	    round->places[round->ask_at].known)
+		round->ask_at++;
+	return &round->places[round->ask_at];
+}
+
+static int
+take_answer(struct round *round, const struct reply *reply, struct err *err)
+{
+	struct place *place = next_unknown(round);
+	int result;
+
+	if (place != NULL && !round->asked_mark) {
+		round->asked_mark = true;
+		return take_mark(round, place, reply, err);
+	}
+	if (place != NULL) {
+		round->asked_mark = false;
+		result = take_quarantined(round, place, reply, err);
+		if (round->unknown_count == 0)
+			round->ask_at = 0;
+		return result;
+	}
+	while (round->claimed[round->ask_at]->state != ENTRY_ASK)
+		round->ask_at++;
+	return take_claim(round, round->claimed[round->ask_at], reply, err);
+}
+
+static int
+take_asking(struct round *round, const struct reply *reply, struct err *err)
+{
+	if (take_answer(round, reply, err) < 0)
+		return -1;
+	if (round->reply_at + 1 == round->commands->count) {
+		round->claims = round->claims_sent;
+		round->phase = ROUND_IDLE;
+	}
+	return 0;
+}
+
+static int
+take_exec(struct round *round, const struct reply *reply, struct err *err)
+{
+	if (reply->type == REPLY_NIL)
+		return err_set(err, EX_TEMPFAIL,
+		    "lost data: its data set was replaced between two rounds; "
+		    "start again at its marks");
+	if (reply->type != REPLY_ARRAY || reply->count != round->inner_count)
+		return refuse_form(round, err);
+	for (size_t i = 0; i < reply->count; i++)
+		if (reply->items[i].type == REPLY_ERROR)
+			return take_error(round, &reply->items[i], i + 1, err);
+	round->ask_count = 0;
+	for (size_t i = 0; i < round->claimed_count; i++) {
+		struct entry *entry = round->claimed[i];
+		bool is_first =
+		    reply->items[round->claimed_first + i].integer == 1;
+
+		entry->state = is_first ? ENTRY_CLAIMED : ENTRY_ASK;
+		entry->first = entry->offset;
+		round->ask_count += !is_first;
+	}
+	return 0;
+}
+
+/* The round is confirmed. */
+static void
+confirm(struct round *round)
+{
+	const struct share *share = round->first;
+
+	for (size_t n = 0; n < round->marks_sent; n++, share = share->next)
+		for (size_t i = 0; share->is_last && i < share->advance_count;
+		     i++) {
+			const struct advance *advance = &share->advances[i];
+			struct place *place =
+			    round_place(round, advance->partition);
+			uint64_t next = (uint64_t)advance->next;
+
+			place->base = next;
+			if (place->mark < next)
+				place->mark = next;
+		}
+	round->joins = round->joins_sent;
+	if (round->ask_count == 0)
+		round->claims = round->claims_sent;
+	round_drop(round, round->marks_sent);
+	round->confirmed++;
+	round->phase = ROUND_IDLE;
+}
+
+static int
+take_round(struct round *round, const struct reply *reply, struct err *err)
+{
+	size_t exec = round->inner_count + 1;
+	const char *status = "QUEUED";
+
+	if (round->reply_at == exec)
+		return take_exec(round, reply, err);
+	if (round->reply_at == exec + 2) {
+		if (check_counter(round, reply, err) < 0)
+			return -1;
+		confirm(round);
+		return 0;
+	}
+	if (round->reply_at == 0 || round->reply_at == exec + 1)
+		status = "OK";
+	return reply_is_status(reply, status) ? 0 : refuse_form(round, err);
+}
+
+int
+round_take(struct round *round, const struct reply *reply, struct err *err)
+{
+	int result;
+
+	if (reply->type == REPLY_ERROR)
+		return take_error(round, reply, round->reply_at, err);
+	if (round->phase == ROUND_OPENING)
+		result = take_opening(round, reply, err);
+	else if (round->phase == ROUND_ASKING)
+		result = take_asking(round, reply, err);
+	else
+		result = take_round(round, reply, err);
+	round->reply_at++;
+	return result;
+}

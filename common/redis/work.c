@@ -1,0 +1,232 @@
+#include "redis/work.h"
+
+#include <stdlib.h>
+
+static int
+check_range(
+    const struct range *range, const struct mailbox *mailbox, struct err *err)
+{
+	if (!slice_is(range->topic, mailbox->topic))
+		return err_set(err, EX_DATAERR,
+		    "input: topic %.*s, wants %s alone",
+		    (int)range->topic.bytes, (const char *)range->topic.data,
+		    mailbox->topic);
+	if ((uint32_t)range->partition >= mailbox->partitions)
+		return err_set(err, EX_CONFIG,
+		    "input: %s[%d]: the topic has more partitions than the %lu "
+		    "of -n",
+		    mailbox->topic, (int)range->partition,
+		    (unsigned long)mailbox->partitions);
+	if (range->next > MAILBOX_OFFSET_MAX + 1)
+		return err_set(err, EX_DATAERR,
+		    "input: %s[%d]: offset %lld, takes at most %lld",
+		    mailbox->topic, (int)range->partition,
+		    (long long)range->next, (long long)MAILBOX_OFFSET_MAX);
+	return 0;
+}
+
+/* A mailbox that no reader would look for: -n isn't that of the chain which
+ * made the dispatch.  One recipient tells. */
+static int
+check_recipient(
+    const struct entry *entry, const struct mailbox *mailbox, struct err *err)
+{
+	struct dispatch dispatch = entry->dispatch;
+	struct ident user;
+	uint32_t partition;
+
+	dispatch_next_recipient(&dispatch, &user);
+	partition = mailbox_partition(user.bytes, mailbox->partitions);
+	if (partition == entry->partition)
+		return 0;
+	return err_set(err, EX_CONFIG,
+	    "input: %s[%lu] offset %lld: its recipient belongs to partition "
+	    "%lu of %lu: was it planned for another count than -n?",
+	    mailbox->topic, (unsigned long)entry->partition,
+	    (long long)entry->offset, (unsigned long)partition,
+	    (unsigned long)mailbox->partitions);
+}
+
+static struct share *
+share_of(struct work *work, const struct range *range)
+{
+	return &work->shares[(uint32_t)range->partition % work->nodes];
+}
+
+/* Makes the record the next entry of its node's share. */
+static int
+take_record(struct work *work, const struct batch *batch,
+    const struct record *record, const struct mailbox *mailbox, struct err *err)
+{
+	const struct range *range = &batch->head.src[record->src];
+	struct share *share = share_of(work, range);
+	struct entry *entry = &share->entries[share->count++];
+	struct err ignored;
+
+	entry->partition = (uint32_t)range->partition;
+	entry->offset = record->offset;
+	entry->value = record->value;
+	work->value_bytes += record->value.bytes;
+	if (dispatch_decode(record->value, &entry->dispatch, &ignored) < 0) {
+		entry->state = ENTRY_BAD;
+		return 0;
+	}
+	entry->reference_at = work->references.bytes;
+	reference_pack(&work->references, entry->dispatch.conversation.bytes,
+	    entry->dispatch.conversation_seq, false);
+	entry->reference.bytes = work->references.bytes - entry->reference_at;
+	return check_recipient(entry, mailbox, err);
+}
+
+/* Gives each share its place in the one array of entries. */
+static void
+place_entries(struct work *work, struct batch batch)
+{
+	struct record record;
+	struct entry *entries = work->entries;
+	struct err ignored;
+
+	while (record_next(&batch, &record, &ignored) == 1)
+		share_of(work, &batch.head.src[record.src])->count++;
+	for (uint32_t i = 0; i < work->nodes; i++) {
+		work->shares[i].entries = entries;
+		entries += work->shares[i].count;
+		work->shares[i].count = 0;
+	}
+}
+
+static int
+take_records(struct work *work, struct batch batch,
+    const struct mailbox *mailbox, struct err *err)
+{
+	struct record record;
+
+	place_entries(work, batch);
+	while (record_next(&batch, &record, err) == 1)
+		if (take_record(work, &batch, &record, mailbox, err) < 0)
+			return -1;
+	if (work->references.failed)
+		return err_memory(err, "batch");
+	/* The buffer no longer moves. */
+	for (size_t i = 0; i < work->count; i++)
+		work->entries[i].reference.data =
+		    work->references.data + work->entries[i].reference_at;
+	return 0;
+}
+
+/* The same for the ranges. */
+static void
+take_ranges(struct work *work, const struct item_head *head)
+{
+	struct advance *advances = work->advances;
+
+	for (uint32_t i = 0; i < head->src_count; i++)
+		share_of(work, &head->src[i])->advance_count++;
+	for (uint32_t i = 0; i < work->nodes; i++) {
+		work->shares[i].advances = advances;
+		advances += work->shares[i].advance_count;
+		work->shares[i].advance_count = 0;
+	}
+	for (uint32_t i = 0; i < head->src_count; i++) {
+		const struct range *range = &head->src[i];
+		struct share *share = share_of(work, range);
+
+		share->advances[share->advance_count++] = (struct advance){
+		    (uint32_t)range->partition, range->from, range->next};
+	}
+}
+
+/* Passes over all records, before anything is allocated by their count:
+ * they must be in the order of their offsets. */
+static int
+check_records(struct batch batch, struct err *err)
+{
+	struct record record;
+	int64_t *last = calloc((size_t)batch.head.src_count + 1, sizeof(*last));
+	int more;
+
+	if (last == NULL)
+		return err_memory(err, "batch");
+	/* `last` is the least offset that may come next. */
+	while ((more = record_next(&batch, &record, err)) == 1) {
+		if (record.offset < last[record.src]) {
+			more = err_set(err, EX_DATAERR,
+			    "input: batch %llu: offset %lld after %lld",
+			    (unsigned long long)batch.head.number,
+			    (long long)record.offset,
+			    (long long)last[record.src] - 1);
+			break;
+		}
+		last[record.src] = record.offset + 1;
+	}
+	free(last);
+	return more;
+}
+
+static int
+allocate(struct work *work, const struct batch *batch, struct err *err)
+{
+	/* One more of each: calloc(0) may be NULL. */
+	work->shares = calloc(work->nodes, sizeof(*work->shares));
+	work->entries = calloc(work->count + 1, sizeof(*work->entries));
+	work->advances =
+	    calloc((size_t)batch->head.src_count + 1, sizeof(*work->advances));
+	if (work->shares == NULL || work->entries == NULL ||
+	    work->advances == NULL)
+		return err_memory(err, "batch");
+	for (uint32_t i = 0; i < work->nodes; i++)
+		work->shares[i].is_last = !batch->more;
+	return 0;
+}
+
+int
+work_init(struct work *work, const struct batch *batch,
+    const struct mailbox *mailbox, struct err *err)
+{
+	*work =
+	    (struct work){.nodes = mailbox->nodes, .count = batch->rec_count};
+	for (uint32_t i = 0; i < batch->head.src_count; i++)
+		if (check_range(&batch->head.src[i], mailbox, err) < 0)
+			return -1;
+	if (check_records(*batch, err) < 0 || allocate(work, batch, err) < 0 ||
+	    take_records(work, *batch, mailbox, err) < 0) {
+		work_release(work);
+		return -1;
+	}
+	take_ranges(work, &batch->head);
+	return 0;
+}
+
+void
+work_release(struct work *work)
+{
+	free(work->shares);
+	free(work->entries);
+	free(work->advances);
+	buf_release(&work->references);
+	*work = (struct work){0};
+}
+
+bool
+work_is_done(const struct work *work)
+{
+	for (uint32_t i = 0; i < work->nodes; i++)
+		if (!work->shares[i].done)
+			return false;
+	return true;
+}
+
+void
+work_count(const struct work *work, uint64_t *joined, uint64_t *dead)
+{
+	*joined = *dead = 0;
+	for (size_t i = 0; i < work->count; i++) {
+		const struct entry *entry = &work->entries[i];
+
+		if (entry->state == ENTRY_CLAIMED)
+			*joined += entry->dispatch.to_count;
+		else if (entry->state == ENTRY_CONFLICT ||
+		    entry->state == ENTRY_BAD)
+			*dead += 1;
+	}
+}
