@@ -281,8 +281,10 @@ convert_items(struct walk *walk, const jsmntok_t *token)
 		if ((object ? convert_pair(walk) : convert_value(walk)) < 0)
 			return -1;
 	}
+	if (peek(walk) == ',')
+		return refuse(walk, "a comma too many");
 	if (peek(walk) != close)
-		return refuse(walk, "wants the end or a comma");
+		return refuse(walk, "wants a comma or the end");
 	walk->depth--;
 	walk->at++;
 	return 0;
