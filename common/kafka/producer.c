@@ -216,7 +216,7 @@ look_up(
     struct producer *producer, struct producer_topic *topic, struct err *err)
 {
 	uint64_t deadline_us = clock_us() + producer->connect_ms * 1000;
-	rd_kafka_resp_err_t error;
+	rd_kafka_resp_err_t error, answer = RD_KAFKA_RESP_ERR__TIMED_OUT;
 	int ask_ms = ASK_MS_FIRST;
 
 	for (;;) {
@@ -227,8 +227,12 @@ look_up(
 		    producer, topic, left_ms > 0 ? left_ms : 1, &error, err);
 		if (known != 0)
 			return known < 0 ? -1 : 0;
+		/* What a broker said tells more than that the last try was
+		 * too short. */
+		if (error != RD_KAFKA_RESP_ERR__TIMED_OUT)
+			answer = error;
 		if (left_ms == 0)
-			return refuse_topic(producer, topic, error, err);
+			return refuse_topic(producer, topic, answer, err);
 		ask_ms = ask_ms < ASK_MS_MOST ? ask_ms * 2 : ask_ms;
 	}
 }
