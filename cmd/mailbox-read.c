@@ -1,0 +1,347 @@
+/*
+ * mailbox-read - conversations, history and box of a user; positions.
+ *
+ * Reads nothing on stdin, writes JSON lines (positions: text lines) on stdout
+ * and talks to Redis, where it changes nothing.  What lies above the mark of
+ * the user's partition isn't shown.  Stops when all was shown.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/msg.h"
+#include "base/opt.h"
+#include "base/program.h"
+#include "base/signals.h"
+#include "redis/reader.h"
+#include "stream/view.h"
+
+static const char synopsis[] =
+    "usage: mailbox-read [-hqVv] [--check] [--connect-ms ms]\n"
+    "                    [--with-parent] -r node,... [-n partitions]\n"
+    "                    [--prefix text] [--user name]\n"
+    "                    [--password-file file] [-u user] [-t topic]\n"
+    "                    [--conversation id] [--from seq] [--reverse]\n"
+    "                    [-c entries]\n"
+    "                    conversations | history | box | positions\n";
+
+/* Lines are gathered up to here before they are written. */
+#define GATHER_BYTES ((size_t)64 << 10)
+
+#define ENTRIES_MAX 10000
+#define TOPIC_BYTES_MAX 249
+
+static struct options {
+	struct opt_common common;
+	const char *redis; /* -r */
+	uint64_t partitions; /* -n */
+	const char *prefix;
+	const char *login_user; /* --user */
+	const char *password_file;
+	const char *user; /* -u */
+	const char *topic; /* -t */
+	const char *conversation;
+	uint64_t from; /* 0: not given */
+	bool reverse;
+	uint64_t count; /* -c; 0: not given */
+} options = {.partitions = 64, .prefix = "qim"};
+
+static const struct opt table[] = {
+    {'r', NULL, OPT_TEXT, &options.redis},
+    {'n', NULL, OPT_NUMBER, &options.partitions, 1, MAILBOX_PARTITIONS_MAX,
+	"partitions"},
+    {0, "prefix", OPT_TEXT, &options.prefix},
+    {0, "user", OPT_TEXT, &options.login_user},
+    {0, "password-file", OPT_TEXT, &options.password_file},
+    {'u', NULL, OPT_TEXT, &options.user},
+    {'t', NULL, OPT_TEXT, &options.topic},
+    {0, "conversation", OPT_TEXT, &options.conversation},
+    {0, "from", OPT_NUMBER, &options.from, 1, SEQ_MAX, NULL},
+    {0, "reverse", OPT_FLAG, &options.reverse},
+    {'c', NULL, OPT_NUMBER, &options.count, 1, ENTRIES_MAX, "entries"},
+    {0},
+};
+
+static const struct command {
+	const char *name;
+	bool takes_user, takes_topic, takes_conversation, takes_from;
+} commands[] = {
+    {"conversations", .takes_user = true},
+    {"history", .takes_user = true, .takes_conversation = true,
+	.takes_from = true},
+    {"box", .takes_user = true, .takes_from = true},
+    {"positions", .takes_topic = true},
+};
+
+#define COUNT_DEFAULT 50
+
+static struct nodes nodes;
+static struct login login;
+static struct mailbox mailbox;
+static struct reader reader;
+static struct buf lines;
+
+static int
+flush(struct err *err)
+{
+	struct iovec piece = {lines.data, lines.bytes};
+
+	if (lines.failed)
+		return err_memory(err, "output");
+	if (io_write_all(STDOUT_FILENO, &piece, 1, err) < 0)
+		return -1;
+	buf_reset(&lines);
+	return 0;
+}
+
+static int
+gather(const char *text, size_t bytes, void *unused)
+{
+	(void)unused;
+	buf_append(&lines, text, bytes);
+	return lines.failed ? -1 : 0;
+}
+
+/* Writes a line and drops the reference; NULL: memory had run out. */
+static int
+print(json_t *json, struct err *err)
+{
+	int failed = json == NULL ||
+	    json_dump_callback(json, gather, NULL, JSON_COMPACT) < 0;
+
+	json_decref(json);
+	if (failed)
+		return err_memory(err, "output");
+	buf_append(&lines, "\n", 1);
+	return lines.bytes < GATHER_BYTES ? 0 : flush(err);
+}
+
+static int
+print_conversation(const struct conversation *conversation, struct err *err)
+{
+	json_t *unread = conversation->unread > READER_UNREAD_MOST
+	    ? json_sprintf("%d+", READER_UNREAD_MOST)
+	    : json_integer((json_int_t)conversation->unread);
+
+	return print(json_pack("{s:o,s:I,s:I,s:I,s:o}", "conversation_id",
+			 view_bytes(conversation->id, "base64"), "created_at",
+			 (json_int_t)conversation->created_at_ms, "last_seq",
+			 (json_int_t)conversation->last_seq, "read_seq",
+			 (json_int_t)conversation->read_seq, "unread", unread),
+	    err);
+}
+
+static json_t *
+view_payload(const struct claim *claim)
+{
+	struct cursor cursor = cursor_of(claim->payload);
+
+	return claim->has_body ? view_msgpack(&cursor, VIEW_BIN_BASE64)
+			       : json_null();
+}
+
+static int
+print_message(const struct message *message, struct err *err)
+{
+	const struct claim *claim = &message->claim;
+
+	return print(
+	    json_pack("{s:I,s:o,s:I,s:o,s:o,s:o,s:o}", "mailbox_seq",
+		(json_int_t)message->mailbox_seq, "conversation_id",
+		view_bytes(message->conversation, "base64"), "conversation_seq",
+		(json_int_t)message->seq, "message_id",
+		view_bytes(claim->message, "base64"), "sender",
+		view_bytes(claim->sender, "base64"), "created_at",
+		claim->has_body ? json_integer((json_int_t)claim->created_at_ms)
+				: json_null(),
+		"payload", view_payload(claim)),
+	    err);
+}
+
+/* A line for every partition: where no mark stands the chain has to start at
+ * 0, whatever was committed. */
+static int
+print_positions(struct err *err)
+{
+	uint64_t *marks = calloc(mailbox.partitions, sizeof(*marks));
+	char line[MARK_TEXT_BYTES];
+	int result;
+
+	if (marks == NULL)
+		return err_memory(err, "positions");
+	result = reader_marks(
+	    &nodes, &login, options.common.connect_ms, &mailbox, marks, err);
+	for (uint32_t p = 0; p < mailbox.partitions && result == 0; p++) {
+		snprintf(line, sizeof(line), "%s %lu %llu\n", mailbox.topic,
+		    (unsigned long)p, (unsigned long long)marks[p]);
+		buf_append(&lines, line, strlen(line));
+	}
+	free(marks);
+	return result;
+}
+
+static int
+print_of_user(const struct command *command, struct err *err)
+{
+	uint64_t most = options.count == 0 ? COUNT_DEFAULT : options.count;
+
+	if (reader_init(&reader, &nodes, &login, options.common.connect_ms,
+		&mailbox, slice_of(options.user), err) < 0)
+		return -1;
+	if (command->takes_conversation)
+		return reader_history(&reader, slice_of(options.conversation),
+		    options.from, options.reverse, most, print_message, err);
+	if (command->takes_from)
+		return reader_box(
+		    &reader, options.from, most, print_message, err);
+	return reader_conversations(&reader, most, print_conversation, err);
+}
+
+static int
+check_backend(struct err *err)
+{
+	struct client client;
+	int result = 0;
+
+	for (uint32_t i = 0; i < nodes.count && result == 0; i++) {
+		result = client_init(&client, &nodes.all[i], &login,
+		    options.common.connect_ms, err);
+		client_release(&client);
+	}
+	return result;
+}
+
+static int
+show(const struct command *command, struct err *err)
+{
+	int result;
+
+	mailbox = (struct mailbox){options.prefix,
+	    options.topic == NULL ? "" : options.topic,
+	    (uint32_t)options.partitions, nodes.count};
+	if (options.common.check)
+		result = check_backend(err);
+	else if (command->takes_topic)
+		result = print_positions(err);
+	else
+		result = print_of_user(command, err);
+	if (result == 0)
+		result = flush(err);
+	if (result == 0)
+		result = io_close_output(STDOUT_FILENO, err);
+	return result;
+}
+
+static void
+release(void)
+{
+	reader_release(&reader);
+	buf_release(&lines);
+	login_release(&login);
+	nodes_release(&nodes);
+}
+
+static int
+check_use(const char *option, bool given, bool takes, bool required,
+    const struct command *command, struct err *err)
+{
+	if (given && !takes)
+		return err_set(
+		    err, EX_USAGE, "%s: not with %s", option, command->name);
+	if (!given && takes && required)
+		return err_set(err, EX_USAGE, "%s: missing: %s wants it",
+		    option, command->name);
+	return 0;
+}
+
+static int
+check_id(const char *option, const char *id, struct err *err)
+{
+	if (id == NULL || strlen(id) <= IDENT_BYTES_MAX)
+		return 0;
+	return err_set(err, EX_USAGE, "%s: %zu bytes, an id has at most %d",
+	    option, strlen(id), IDENT_BYTES_MAX);
+}
+
+/* Topic names of Kafka: they have no blanks, so that a line of positions can
+ * be read. */
+static int
+check_topic(struct err *err)
+{
+	const char *topic = options.topic;
+	size_t bytes = topic == NULL ? 0 : strlen(topic);
+
+	for (size_t i = 0; i < bytes; i++)
+		if (topic[i] <= ' ' || topic[i] > '~')
+			return err_set(err, EX_USAGE,
+			    "-t: '%s': not a topic's name", topic);
+	if (bytes > TOPIC_BYTES_MAX)
+		return err_set(err, EX_USAGE,
+		    "-t: %zu bytes, a topic's name has at most %d", bytes,
+		    TOPIC_BYTES_MAX);
+	return 0;
+}
+
+static int
+check_settings(const struct command *command, struct err *err)
+{
+	if (check_use("-u", options.user != NULL, command->takes_user, true,
+		command, err) < 0 ||
+	    check_use("-t", options.topic != NULL, command->takes_topic, true,
+		command, err) < 0 ||
+	    check_use("--conversation", options.conversation != NULL,
+		command->takes_conversation, true, command, err) < 0 ||
+	    check_use("--from", options.from != 0, command->takes_from, false,
+		command, err) < 0 ||
+	    check_use("--reverse", options.reverse, command->takes_conversation,
+		false, command, err) < 0 ||
+	    check_use("-c", options.count != 0, command->takes_user, false,
+		command, err) < 0 ||
+	    check_id("-u", options.user, err) < 0 ||
+	    check_id("--conversation", options.conversation, err) < 0 ||
+	    check_topic(err) < 0 ||
+	    opt_required("-r", options.redis, err) < 0 ||
+	    mailbox_check_prefix(options.prefix, err) < 0 ||
+	    nodes_parse(options.redis, &nodes, err) < 0)
+		return -1;
+	return login_init(
+	    &login, options.login_user, options.password_file, err);
+}
+
+static const struct command *
+find_command(const char *name, struct err *err)
+{
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (name != NULL && strcmp(name, commands[i].name) == 0)
+			return &commands[i];
+	err_set(err, EX_USAGE,
+	    "'%s': wants conversations, history, box or positions",
+	    name == NULL ? "" : name);
+	return NULL;
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct command *command;
+	struct err err;
+	int parsed;
+
+	if (program_init(argv, &err) < 0)
+		return msg_fail(&err);
+	parsed =
+	    opt_parse(argc, argv, table, 1, synopsis, &options.common, &err);
+	if (parsed == OPT_SHOWN)
+		return EX_OK;
+	if (parsed < 0)
+		return msg_fail(&err);
+	command = find_command(argv[optind], &err);
+	if (command == NULL || check_settings(command, &err) < 0 ||
+	    signals_init(&err) < 0 ||
+	    (options.common.with_parent && signals_end_with_parent(&err) < 0))
+		return msg_fail(&err);
+	parsed = show(command, &err);
+	release();
+	return parsed < 0 ? msg_fail(&err) : EX_OK;
+}
