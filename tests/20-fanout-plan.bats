@@ -209,6 +209,17 @@ EOF
 		'{"end":true,"batches":2,"records":5}' ]
 }
 
+@test "headers of another form can't be planned, and aren't passed on" {
+	records "$(message '{}')" | stream-dump |
+		jq -c 'if .batch == 2 then .rec[0][5] = [[1, "b"]] else . end' |
+		stream-make >in
+	run -65 --separate-stderr fanout-plan <in
+	expect_message "outbox[3] offset 0: input: headers aren't an array of [name, value]"
+	plan --dead-letter dead <in
+	[ "$(jq -c '.headers | map(.[0])' plan)" = \
+		'["qim-topic","qim-partition","qim-offset","qim-reason","qim-program"]' ]
+}
+
 @test "a dead letter is cut so that it can be produced" {
 	records '"x" * 3000000' >in
 	plan --dead-letter dead <in
@@ -274,6 +285,11 @@ EOF
 	expect_message 'fanout-plan: error: output: the reader is gone'
 	run -74 --separate-stderr bash -c 'fanout-plan <in >/dev/full'
 	expect_message 'fanout-plan: error: write to fd 1: No space left on device'
+}
+
+@test "no descriptor left is 71" {
+	run -71 --separate-stderr bash -c 'exec 3>&- 4>&-; exec prlimit --nofile=4 fanout-plan </dev/null'
+	expect_message 'fanout-plan: error: signals: Too many open files'
 }
 
 @test "TERM: it reads on to the end; a second one ends it with 75" {

@@ -45,7 +45,8 @@ struct dispatch {
 	uint32_t other_count;
 };
 
-/* Walks and decodes a value; -1 EX_DATAERR says what isn't as it should be. */
+/* Walks and decodes a value, whose keys may stand in any order, the other
+ * fields together and sorted; -1 EX_DATAERR says what isn't as it should be. */
 int dispatch_decode(
     struct slice value, struct dispatch *dispatch, struct err *err);
 
