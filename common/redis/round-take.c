@@ -199,10 +199,8 @@ take_asking(struct round *round, const struct reply *reply, struct err *err)
 {
 	if (take_answer(round, reply, err) < 0)
 		return -1;
-	if (round->reply_at + 1 == round->commands->count) {
-		round->claims = round->claims_sent;
+	if (round->reply_at + 1 == round->commands->count)
 		round->phase = ROUND_IDLE;
-	}
 	return 0;
 }
 
@@ -250,8 +248,7 @@ confirm(struct round *round)
 				place->mark = next;
 		}
 	round->joins = round->joins_sent;
-	if (round->ask_count == 0)
-		round->claims = round->claims_sent;
+	round->claims = round->claims_sent;
 	round_drop(round, round->marks_sent);
 	round->confirmed++;
 	round->phase = ROUND_IDLE;

@@ -86,7 +86,7 @@ struct round {
 	size_t inner_count; /* commands between MULTI and EXEC */
 	struct entry *claimed[ROUND_CLAIMS_MAX];
 	size_t claimed_count, claimed_first; /* index of the first in EXEC */
-	size_t ask_count; /* of them to be asked about */
+	size_t ask_count; /* of them to be asked about, before all else */
 	size_t ask_at; /* place, then claim */
 	bool asked_mark; /* of place ask_at: its quarantine comes next */
 

@@ -1,0 +1,655 @@
+/*
+ * The mailbox protocol (round.h) against a model of Redis.
+ *
+ * One dispatch partition, several writers that each go in offset order from
+ * any point at or below the mark, killed and started again anywhere; a Redis
+ * whose data set may at any moment be replaced by an older one, with the
+ * connections dropped or kept, and which now and then says "not now"; a topic
+ * in which dispatches stand more than once, some copies conflict and some
+ * can't be decoded.  At the end all must be what one writer gives without any
+ * of this.  The same must go wrong when the model doesn't notice a replaced
+ * data set (no WATCH), or says of each counter what is expected.
+ *
+ * The seed of a failure is printed.  ROUND_SEEDS= sets how many there are,
+ * ROUND_FIRST= the first.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "redis-model.h"
+#include "redis/round.h"
+#include "stream/pack.h"
+
+#define SEEDS_DEFAULT 2000
+#define BROKEN_SEEDS 300
+#define TOPIC_COUNT 64
+#define WRITERS_MAX 3
+#define WORKS_MAX 4
+#define STEPS_MAX 6000
+#define FAULT_STEPS 400
+
+static uint64_t state;
+
+static uint32_t
+random_below(uint32_t limit)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (uint32_t)(state >> 20) % limit;
+}
+
+static bool
+chance(uint32_t percent)
+{
+	return random_below(100) < percent;
+}
+
+/* What a record says; seq 0: it can't be decoded (digest 0: there is none). */
+struct said {
+	uint32_t seq, chunk;
+	uint8_t digest;
+	uint8_t users; /* one bit each */
+};
+
+/* What stands in the partition, offset by offset. */
+static struct topic {
+	struct said said[TOPIC_COUNT];
+	struct buf values[TOPIC_COUNT];
+	size_t count;
+} topic;
+
+static const struct mailbox mailbox = {"qim", "topic", 1, 1};
+static const char *const users[] = {"ann", "bob", "cid", "dan"};
+
+static struct slice
+conversation_of(const struct said *said)
+{
+	return slice_of(said->seq % 3 == 0 ? "c" : "d");
+}
+
+static void
+pack_value(struct buf *buf, struct said said)
+{
+	struct dispatch dispatch = {.conversation_seq = said.seq,
+	    .created_at_ms = 100 + said.digest,
+	    .chunk = said.chunk,
+	    .chunk_count = 2,
+	    .conversation.bytes = conversation_of(&said),
+	    .message.bytes = slice_of("m"),
+	    .sender.bytes = slice_of("ann"),
+	    .payload = slice_of("\x01")};
+	struct buf to = {0};
+
+	memset(dispatch.id, (int)(said.seq + said.chunk), HASH_BYTES);
+	memset(dispatch.digest, said.digest, HASH_BYTES);
+	for (int i = 0; i < 4; i++)
+		if ((said.users & 1 << i) != 0) {
+			pack_text(&to, users[i]);
+			dispatch.to_count++;
+		}
+	dispatch.to = cursor_of(slice_of_buf(&to));
+	dispatch_pack(buf, &dispatch);
+	buf_release(&to);
+}
+
+static void
+add_record(struct said said)
+{
+	struct buf *buf = &topic.values[topic.count];
+
+	topic.said[topic.count++] = said;
+
+	buf_reset(buf);
+	if (said.seq > 0)
+		pack_value(buf, said);
+	else if (said.digest > 0)
+		buf_append(buf, &said.digest, 1);
+}
+
+static void
+make_topic(void)
+{
+	uint32_t messages = 3 + random_below(9);
+	struct said all[16];
+
+	topic.count = 0;
+	for (uint32_t i = 0; i < messages; i++) {
+		all[i] = (struct said){i + 1, 1 + random_below(2), 1,
+		    (uint8_t)(1 + random_below(15))};
+		add_record(all[i]);
+		if (chance(30))
+			add_record(all[random_below(i + 1)]);
+		if (chance(10)) {
+			struct said other = all[random_below(i + 1)];
+
+			other.digest++;
+			add_record(other);
+		}
+		if (chance(10))
+			add_record((struct said){0}); /* no record */
+		if (chance(5))
+			add_record((struct said){.digest = 0x91});
+	}
+}
+
+/* A chain: what mailbox-apply is, without its pipes. */
+struct writer {
+	struct round round;
+	struct model_conn conn;
+	struct commands commands;
+	const uint8_t *at; /* the next command that Redis takes */
+	struct work works[WORKS_MAX];
+	struct buf frames[WORKS_MAX]; /* what they point into */
+	size_t first, count; /* works in use, a ring */
+	size_t next; /* offset that the next batch begins with */
+	uint64_t number; /* of connections, for their ids */
+};
+
+static void
+begin_writer(struct writer *writer, struct model *model, size_t from)
+{
+	struct err err;
+
+	*writer = (struct writer){.conn.model = model, .next = from};
+	assert_int_equal(round_init(&writer->round, &mailbox, 0, &err), 0);
+}
+
+static void
+end_writer(struct writer *writer)
+{
+	for (; writer->count > 0; writer->count--)
+		work_release(&writer->works[writer->first++ % WORKS_MAX]);
+	for (size_t i = 0; i < WORKS_MAX; i++)
+		buf_release(&writer->frames[i]);
+	commands_release(&writer->commands);
+	round_release(&writer->round);
+}
+
+static void
+add_batch(struct writer *writer, bool is_first)
+{
+	size_t slot = (writer->first + writer->count++) % WORKS_MAX;
+	struct buf *frame = &writer->frames[slot];
+	size_t from = writer->next, next = from;
+	struct range range = {slice_of("topic"), 0, (int64_t)from, 0};
+	struct batch batch = {.head = {.src = &range, .src_count = 1}};
+	struct err err;
+
+	if (!is_first)
+		next += 1 + random_below(4);
+	next = next > topic.count ? topic.count : next;
+	buf_reset(frame);
+	for (size_t i = from; i < next; i++) {
+		struct record record = {.offset = (int64_t)i};
+
+		record.value = slice_of_buf(&topic.values[i]);
+		if (record.value.bytes == 0)
+			continue;
+		record_pack(frame, &record);
+		batch.rec_count++;
+	}
+	range.next = (int64_t)next;
+	batch.rec = cursor_of(slice_of_buf(frame));
+	assert_int_equal(
+	    work_init(&writer->works[slot], &batch, &mailbox, &err), 0);
+	round_add(&writer->round, &writer->works[slot].shares[0]);
+	writer->next = next;
+}
+
+static uint64_t connections;
+
+static void
+open_connection(struct writer *writer)
+{
+	char id[ROUND_ID_BYTES];
+
+	snprintf(id, sizeof(id), "%llx", (unsigned long long)++connections);
+	writer->conn.restarts = writer->conn.model->restarts;
+	writer->conn.counted = 0;
+	commands_reset(&writer->commands);
+	round_open(&writer->round, id, &writer->commands);
+	writer->at = writer->commands.bytes.data;
+}
+
+enum turn {
+	TURN_ON,
+	TURN_DONE, /* all of the topic is in the mailboxes */
+	TURN_LOST, /* 75: to be started again at the mark */
+	TURN_WRONG, /* what can't be */
+};
+
+static enum turn
+give(struct writer *writer, struct reply reply)
+{
+	struct err err;
+	int result = round_take(&writer->round, &reply, &err);
+
+	reply_release(&reply);
+	if (result == ROUND_TAKEN)
+		return TURN_ON;
+	if (result == ROUND_RETRY) {
+		round_close(&writer->round);
+		return TURN_ON;
+	}
+	return err.code == EX_TEMPFAIL ? TURN_LOST : TURN_WRONG;
+}
+
+/* MULTI to EXEC is one step of Redis; inner[] are the commands between. */
+static enum turn
+run_transaction(struct writer *writer, bool refused)
+{
+	struct model *model = writer->conn.model;
+	struct model_command command;
+	struct reply exec = {.type = REPLY_ARRAY};
+	const uint8_t *inner = writer->at;
+	size_t count = 0;
+	enum turn turn = give(writer, model_status("OK"));
+
+	for (;; count++) {
+		model_parse(&writer->at, &command);
+		if (slice_is(command.argument[0], "EXEC"))
+			break;
+		if (refused && count == 0)
+			return give(writer,
+			    model_text(REPLY_ERROR, slice_of("OOM full")));
+		turn = give(writer, model_status("QUEUED"));
+	}
+	if (writer->conn.watched != model->generation && !model->ignores_watch)
+		return give(writer, (struct reply){0});
+	exec.items = calloc(count, sizeof(*exec.items));
+	for (exec.count = 0; exec.count < count; exec.count++) {
+		model_parse(&inner, &command);
+		exec.items[exec.count] = model_run(&writer->conn, &command);
+	}
+	model_remember(model);
+	return turn == TURN_ON ? give(writer, exec) : turn;
+}
+
+static enum turn
+run_command(struct writer *writer, bool faults)
+{
+	struct model_command command;
+	bool refused = faults && random_below(1000) < 8;
+
+	if (writer->conn.restarts != writer->conn.model->restarts) {
+		round_close(&writer->round);
+		return TURN_ON;
+	}
+	model_parse(&writer->at, &command);
+	if (slice_is(command.argument[0], "MULTI"))
+		return run_transaction(writer, refused);
+	if (refused)
+		return give(
+		    writer, model_text(REPLY_ERROR, slice_of("LOADING now")));
+	return give(writer, model_run(&writer->conn, &command));
+}
+
+/* One step: something is read, sent, or taken by Redis. */
+static enum turn
+take_turn(struct writer *writer, bool faults)
+{
+	struct round *round = &writer->round;
+
+	while (writer->count > 0 &&
+	    work_is_done(&writer->works[writer->first % WORKS_MAX])) {
+		work_release(&writer->works[writer->first++ % WORKS_MAX]);
+		writer->count--;
+	}
+	if (round->phase == ROUND_CLOSED) {
+		if (writer->count == 0)
+			add_batch(writer, true);
+		open_connection(writer);
+		return TURN_ON;
+	}
+	if (round->phase != ROUND_IDLE)
+		return run_command(writer, faults);
+	while (writer->next < topic.count && writer->count < WORKS_MAX &&
+	    (writer->count == 0 || chance(50)))
+		add_batch(writer, false);
+	commands_reset(&writer->commands);
+	if (!round_next(round, chance(3), &writer->commands))
+		return writer->next == topic.count ? TURN_DONE : TURN_ON;
+	writer->at = writer->commands.bytes.data;
+	return TURN_ON;
+}
+
+static size_t
+mark_of(const struct model *model)
+{
+	size_t i = 0;
+
+	for (; i < model->data.count; i++)
+		if (slice_is(model->data.rows[i]->key, "qim:{0}:mark"))
+			return (size_t)model->data.rows[i]->score;
+	return 0;
+}
+
+/* A place to start at: the mark or a little below. */
+static size_t
+start_below(const struct model *model)
+{
+	size_t back = random_below(4), mark = mark_of(model);
+
+	return mark < back ? 0 : mark - back;
+}
+
+static bool
+is_counter(const struct row *row)
+{
+	static const char start[] = "qim:{0}:round:";
+
+	return row->key.bytes > sizeof(start) - 1 &&
+	    memcmp(row->key.data, start, sizeof(start) - 1) == 0;
+}
+
+/* Rows of `a` that aren't the same in `b`. */
+static size_t
+count_missing(const struct model *a, const struct model *b)
+{
+	size_t missing = 0;
+
+	for (size_t i = 0; i < a->data.count; i++) {
+		const struct row *row = a->data.rows[i];
+		size_t at = model_find(b, row->key, row->field);
+
+		if (is_counter(row))
+			continue;
+		if (at == b->data.count ||
+		    row->score != b->data.rows[at]->score ||
+		    !slice_equal(row->value, b->data.rows[at]->value))
+			missing++;
+	}
+	return missing;
+}
+
+static const struct row *
+find_row(const struct model *model, const char *kind, const char *id,
+    struct slice field)
+{
+	char key[64];
+	size_t i;
+
+	snprintf(key, sizeof(key), "qim:{0}:%s%s", kind, id);
+	i = model_find(model, slice_of(key), field);
+	return i == model->data.count ? NULL : model->data.rows[i];
+}
+
+static size_t
+count_kind(const struct model *model, const char *kind)
+{
+	char start[64];
+	size_t bytes =
+	    (size_t)snprintf(start, sizeof(start), "qim:{0}:%s", kind);
+	size_t count = 0;
+
+	for (size_t i = 0; i < model->data.count; i++)
+		count += model->data.rows[i]->key.bytes >= bytes &&
+		    memcmp(model->data.rows[i]->key.data, start, bytes) == 0;
+	return count;
+}
+
+/* The offset of the first copy of what stands at `offset`. */
+static size_t
+first_copy(size_t offset)
+{
+	size_t first = 0;
+
+	while (topic.said[first].seq != topic.said[offset].seq)
+		first++;
+	return first;
+}
+
+/* The boxes of a first copy's recipients; returns how many are right. */
+static size_t
+count_boxes(const struct model *model, size_t offset)
+{
+	const struct said *said = &topic.said[offset];
+	struct buf member = {0};
+	size_t right = 0;
+
+	for (int i = 0; i < 4; i++) {
+		const struct row *row;
+
+		if ((said->users & 1 << i) == 0)
+			continue;
+		buf_reset(&member);
+		reference_pack(
+		    &member, conversation_of(said), said->seq, i == 0);
+		row = find_row(model, "box:", users[i], slice_of_buf(&member));
+		right += row != NULL && row->score == offset + 1;
+	}
+	buf_release(&member);
+	return right;
+}
+
+static bool
+is_claimed(const struct model *model, size_t offset)
+{
+	const struct said *said = &topic.said[offset];
+	char field[FIELD_TEXT_BYTES];
+	const struct row *row;
+	struct claim claim;
+	struct err err;
+
+	log_field(said->seq, said->chunk, field);
+	row = find_row(model, "log:", (const char *)conversation_of(said).data,
+	    slice_of(field));
+	return row != NULL && claim_decode(row->value, &claim, &err) == 0 &&
+	    claim.offset == (int64_t)offset &&
+	    claim.digest.data[0] == said->digest &&
+	    claim.has_body == (said->chunk == 1);
+}
+
+static bool
+is_quarantined(const struct model *model, const uint8_t *id, uint8_t digest)
+{
+	uint8_t field[2 * HASH_BYTES];
+
+	memcpy(field, id, HASH_BYTES);
+	memset(field + HASH_BYTES, digest, HASH_BYTES);
+	return find_row(model, "quarantine", "",
+		   (struct slice){field, sizeof(field)}) != NULL;
+}
+
+/* Both copies of a conflict. */
+static bool
+is_noted(const struct model *model, size_t first, size_t offset)
+{
+	uint8_t id[HASH_BYTES];
+
+	memset(id, (int)(topic.said[offset].seq + topic.said[offset].chunk),
+	    HASH_BYTES);
+	return is_quarantined(model, id, topic.said[first].digest) &&
+	    is_quarantined(model, id, topic.said[offset].digest);
+}
+
+/* Against what the topic says, without any of the code under test: each
+ * first copy claimed and in its recipients' boxes under its own mailbox_seq,
+ * and nothing else in any box; each conflict noted. */
+static bool
+is_right(const struct model *model)
+{
+	size_t boxes = 0, claims = 0, bad = 0, conflicts = 0;
+
+	for (size_t i = 0; i < topic.count; i++) {
+		const struct said *said = &topic.said[i];
+		size_t first = first_copy(i);
+
+		if (said->seq == 0) {
+			bad += said->digest > 0;
+			continue;
+		}
+		if (first == i) {
+			size_t to = (size_t)__builtin_popcount(said->users);
+
+			if (!is_claimed(model, i) ||
+			    count_boxes(model, i) != to)
+				return false;
+			claims++;
+			boxes += to;
+		} else if (said->digest != topic.said[first].digest) {
+			if (!is_noted(model, first, i))
+				return false;
+			conflicts++;
+		}
+	}
+	return count_kind(model, "box:") == boxes &&
+	    count_kind(model, "log:") == claims &&
+	    (count_kind(model, "quarantine") > 0) == (bad + conflicts > 0);
+}
+
+/* One writer until it is done; false: it went wrong. */
+static bool
+run_alone(struct model *model, size_t from)
+{
+	static struct writer writer;
+	enum turn turn;
+
+	begin_writer(&writer, model, from);
+	do
+		turn = take_turn(&writer, false);
+	while (turn == TURN_ON);
+	end_writer(&writer);
+	return turn == TURN_DONE;
+}
+
+static void
+maybe_lose(struct model *model, uint64_t *losses)
+{
+	static const struct data_set empty;
+	const struct data_set *to = &empty;
+
+	if (model->past_count > 0 && chance(80))
+		to = &model->past[random_below((uint32_t)model->past_count)];
+	model_lose(model, to, chance(50));
+	++*losses;
+}
+
+/* Several writers and all that can happen; false: one went wrong. */
+static bool
+run_together(struct model *model, uint64_t *losses)
+{
+	/* A writer stays where it is: its round points into it. */
+	static struct writer memory[WRITERS_MAX];
+	struct writer *writers[] = {&memory[0], &memory[1], &memory[2]};
+	size_t count = 1;
+	bool may_lose = chance(60), right = true;
+
+	begin_writer(writers[0], model, 0);
+	for (int step = 0; step < STEPS_MAX && count > 0 && right; step++) {
+		uint32_t dice = random_below(1000);
+		bool faults = step < FAULT_STEPS;
+		size_t i = random_below((uint32_t)count);
+		enum turn turn;
+
+		if (faults && dice < 15 && count < WRITERS_MAX)
+			begin_writer(
+			    writers[count++], model, start_below(model));
+		else if (faults && dice < 30) {
+			end_writer(writers[i]); /* kill -9, and another one */
+			begin_writer(writers[i], model, start_below(model));
+		} else if (faults && dice < 55 && may_lose)
+			maybe_lose(model, losses);
+		turn = take_turn(writers[i], faults);
+		right = turn != TURN_WRONG;
+		if (turn == TURN_ON)
+			continue;
+		end_writer(writers[i]);
+		if (turn == TURN_LOST)
+			begin_writer(writers[i], model, mark_of(model));
+		else {
+			struct writer *done = writers[i];
+
+			writers[i] = writers[--count];
+			writers[count] = done;
+		}
+	}
+	while (count > 0)
+		end_writer(writers[--count]);
+	return right;
+}
+
+/* True when all is as it must be. */
+static bool
+try_seed(
+    uint64_t seed, bool ignores_watch, bool fakes_counter, uint64_t *losses)
+{
+	static struct model plain, model;
+	bool right;
+
+	state = seed * 0x9e3779b97f4a7c15ULL + 1;
+	make_topic();
+	plain = (struct model){0};
+	model = (struct model){
+	    .ignores_watch = ignores_watch, .fakes_counter = fakes_counter};
+	right = run_alone(&plain, 0) && is_right(&plain) &&
+	    run_together(&model, losses) &&
+	    run_alone(&model, start_below(&model)) &&
+	    mark_of(&model) == topic.count &&
+	    count_missing(&plain, &model) == 0 &&
+	    count_missing(&model, &plain) == 0;
+	model_release(&plain);
+	model_release(&model);
+	return right;
+}
+
+static uint64_t
+setting(const char *name, uint64_t otherwise)
+{
+	const char *text = getenv(name);
+
+	return text == NULL ? otherwise : strtoull(text, NULL, 10);
+}
+
+static void
+test_all_runs_end_alike(void **unused)
+{
+	uint64_t first = setting("ROUND_FIRST", 0), losses = 0;
+	uint64_t end = first + setting("ROUND_SEEDS", SEEDS_DEFAULT);
+
+	(void)unused;
+	for (uint64_t seed = first; seed < end; seed++)
+		if (!try_seed(seed, false, false, &losses))
+			fail_msg("seed %llu", (unsigned long long)seed);
+	assert_true(losses > (end - first) / 2);
+}
+
+static void
+test_it_bites_without_watch(void **unused)
+{
+	uint64_t wrong = 0, losses = 0;
+
+	(void)unused;
+	for (uint64_t seed = 0; seed < BROKEN_SEEDS; seed++)
+		wrong += !try_seed(seed, true, false, &losses);
+	assert_true(wrong > 0);
+}
+
+static void
+test_it_bites_without_counter(void **unused)
+{
+	uint64_t wrong = 0, losses = 0;
+
+	(void)unused;
+	for (uint64_t seed = 0; seed < BROKEN_SEEDS; seed++)
+		wrong += !try_seed(seed, false, true, &losses);
+	assert_true(wrong > 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_all_runs_end_alike),
+	    cmocka_unit_test(test_it_bites_without_watch),
+	    cmocka_unit_test(test_it_bites_without_counter),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
