@@ -78,6 +78,19 @@ compare_numbers(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
+/* Most messages have a few recipients, often in order already. */
+static void
+sort_used(struct plan *plan)
+{
+	uint32_t i = 1;
+
+	while (i < plan->used_count && plan->used[i - 1] < plan->used[i])
+		i++;
+	if (i < plan->used_count)
+		qsort(plan->used, plan->used_count, sizeof(*plan->used),
+		    compare_numbers);
+}
+
 /* A counting sort of the recipients by partition that keeps their order. */
 static void
 sort_recipients(struct plan *plan, const struct outbox_message *message)
@@ -95,8 +108,7 @@ sort_recipients(struct plan *plan, const struct outbox_message *message)
 		if (plan->counts[home]++ == 0)
 			plan->used[plan->used_count++] = home;
 	}
-	qsort(
-	    plan->used, plan->used_count, sizeof(*plan->used), compare_numbers);
+	sort_used(plan);
 	for (uint32_t i = 0; i < plan->used_count; i++) {
 		plan->places[plan->used[i]] = place;
 		place += plan->counts[plan->used[i]];

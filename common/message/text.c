@@ -54,6 +54,10 @@ text_plain(struct slice text)
 
 	while (text.bytes - at >= 8 && is_plain_word(text.data + at))
 		at += 8;
+	/* What is left of them, with bytes before it that are plain. */
+	if (at > 0 && text.bytes - at < 8 &&
+	    is_plain_word(text.data + text.bytes - 8))
+		return text.bytes;
 	while (at < text.bytes) {
 		uint8_t c = text.data[at];
 
