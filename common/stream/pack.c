@@ -7,6 +7,11 @@ append(void *data, const char *bytes, size_t count)
 {
 	struct buf *buf = data;
 
+	/* Most pieces are one byte: heads, small integers. */
+	if (count == 1 && buf->bytes < buf->room) {
+		buf->data[buf->bytes++] = (uint8_t)*bytes;
+		return 0;
+	}
 	buf_append(buf, bytes, count);
 	return buf->failed ? -1 : 0;
 }
