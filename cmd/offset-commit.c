@@ -267,7 +267,6 @@ work(struct err *err)
 		stream_in_release(&input);
 		committer_release(&committer);
 	}
-	kafka_client_release(&client);
 	return result;
 }
 
@@ -290,5 +289,5 @@ main(int argc, char **argv)
 		return msg_fail(&err);
 	result = work(&err);
 	moves_release(&moves);
-	return result < 0 ? msg_fail(&err) : EX_OK;
+	_exit(result < 0 ? msg_fail(&err) : EX_OK); /* see kafka/client.h */
 }

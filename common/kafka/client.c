@@ -74,15 +74,6 @@ kafka_client_open(struct kafka_client *client,
 	    : err_set(err, EX_CONFIG, "kafka client: %s", why);
 }
 
-void
-kafka_client_release(struct kafka_client *client)
-{
-	if (client->handle != NULL)
-		rd_kafka_destroy_flags(
-		    client->handle, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
-	client->handle = NULL;
-}
-
 int
 kafka_client_poll(struct kafka_client *client, struct err *err)
 {
@@ -191,6 +182,23 @@ kafka_client_partitions(struct kafka_client *client, const char *topic,
 	result = wait_metadata(client, local, what, deadline_us, count, err);
 	rd_kafka_topic_destroy(local);
 	return result;
+}
+
+bool
+kafka_client_has_topic(
+    struct kafka_client *client, const char *topic, int timeout_ms)
+{
+	rd_kafka_topic_t *local =
+	    rd_kafka_topic_new(client->handle, topic, NULL);
+	rd_kafka_resp_err_t error;
+	uint32_t unused;
+
+	if (local == NULL)
+		return true;
+	error = ask_metadata(client, local, timeout_ms, &unused);
+	rd_kafka_topic_destroy(local);
+	return error != RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART &&
+	    error != RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
 }
 
 int

@@ -6,6 +6,11 @@
  * until an error comes that no waiting can mend: authentication and ACLs end
  * it at once.  The slices of time in between are short, because librdkafka
  * tells of a refused login only to who polls it.
+ *
+ * A handle is never destroyed, the process ends with _exit(2) instead:
+ * rd_kafka_destroy() waits for good after a topic it read was deleted (seen
+ * with 2.0.2), and exit(3) would tear down OpenSSL under its threads.  Nothing
+ * is in the handle by then that must be kept.
  */
 #ifndef QIM_KAFKA_CLIENT_H
 #define QIM_KAFKA_CLIENT_H
@@ -32,9 +37,6 @@ struct kafka_client {
 int kafka_client_open(struct kafka_client *client,
     const struct kafka_options *options, enum kafka_role role, struct err *err);
 
-/* Ends the handle without a word to the group; a zero one is fine. */
-void kafka_client_release(struct kafka_client *client);
-
 /* Lets the client tell what has happened, without waiting; -1 with its
  * `broken`.  Not for a handle whose main queue is polled elsewhere. */
 int kafka_client_poll(struct kafka_client *client, struct err *err);
@@ -44,6 +46,11 @@ int kafka_client_poll(struct kafka_client *client, struct err *err);
  * EX_CONFIG not a name for a topic. */
 int kafka_client_partitions(struct kafka_client *client, const char *topic,
     uint64_t deadline_us, uint32_t *count, struct err *err);
+
+/* One try, of at most timeout_ms: false where a broker says that the topic
+ * isn't there; true where it is, or nobody answers. */
+bool kafka_client_has_topic(
+    struct kafka_client *client, const char *topic, int timeout_ms);
 
 /* Waits for an answer of any broker: -1 as above. */
 int kafka_client_reach(

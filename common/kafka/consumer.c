@@ -3,8 +3,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "kafka/error.h"
 #include "stream/pack.h"
+
+/* After this time without a record, and after a first no. */
+#define CHECK_US 5000000
+#define CHECK_AGAIN_US 1000000
+#define CHECK_TIMEOUT_MS 1000
 
 /* For the bounds of the log, when the program is about to end. */
 #define BOUNDS_TIMEOUT_MS 5000
@@ -140,6 +146,8 @@ take_record(
 	rd_kafka_timestamp_type_t type;
 	rd_kafka_resp_err_t error;
 
+	consumer->check_us = 0;
+	consumer->missing = false;
 	item->partition = message->partition;
 	item->offset = message->offset;
 	item->record = (struct record){.offset = message->offset,
@@ -161,6 +169,29 @@ take_record(
 	return CONSUMER_RECORD;
 }
 
+/* Two answers in a row count, for a broker that has just come up may not know
+ * all topics. */
+static int
+check_topic(struct consumer *consumer, struct err *err)
+{
+	bool was_missing = consumer->missing;
+
+	if (kafka_client_poll(consumer->client, err) < 0)
+		return -1;
+	if (consumer->check_us == 0)
+		consumer->check_us = clock_us() + CHECK_US;
+	if (clock_us() < consumer->check_us)
+		return CONSUMER_NOTHING;
+	consumer->missing = !kafka_client_has_topic(
+	    consumer->client, consumer->topic, CHECK_TIMEOUT_MS);
+	if (consumer->missing && was_missing)
+		return err_set(err, EX_UNAVAILABLE,
+		    "topic %s: it isn't there any more", consumer->topic);
+	consumer->check_us =
+	    clock_us() + (consumer->missing ? CHECK_AGAIN_US : CHECK_US);
+	return CONSUMER_NOTHING;
+}
+
 int
 consumer_poll(struct consumer *consumer, int timeout_ms,
     struct consumer_item *item, struct err *err)
@@ -169,9 +200,7 @@ consumer_poll(struct consumer *consumer, int timeout_ms,
 	consumer->message =
 	    rd_kafka_consumer_poll(consumer->client->handle, timeout_ms);
 	if (consumer->message == NULL)
-		return kafka_client_poll(consumer->client, err) < 0
-		    ? -1
-		    : CONSUMER_NOTHING;
+		return check_topic(consumer, err);
 	if (consumer->message->err != RD_KAFKA_RESP_ERR_NO_ERROR)
 		return take_event(consumer, item, err);
 	return take_record(consumer, item, err);

@@ -24,6 +24,8 @@ struct consumer {
 	const char *topic; /* not owned */
 	rd_kafka_message_t *message; /* that the last item points into */
 	struct buf headers;
+	uint64_t check_us; /* when to ask whether the topic is still there */
+	bool missing; /* the last answer was no */
 };
 
 struct consumer_item {
@@ -39,6 +41,10 @@ int consumer_start(struct consumer *consumer, struct kafka_client *client,
 void consumer_release(struct consumer *consumer);
 
 /*
+ * librdkafka says nothing when a topic is deleted; it would wait for good, or
+ * go on in the middle of another topic of that name.  So a reader without
+ * work asks now and then.
+ *
  * Waits for the next event, at most timeout_ms; brokers that are gone are
  * waited for.  -1: EX_DATAERR an offset out of range (with the bounds of the
  * log) or a damaged record, EX_NOPERM, EX_UNAVAILABLE the topic has gone.
