@@ -1,0 +1,318 @@
+/* The rules of commits.h, by hand and under random schedules against a model
+ * of a broker that loses answers, fails in part, and is used by others. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "kafka/commits.h"
+
+#define PARTITIONS 5
+#define SCHEDULES 3000
+#define STEPS 120
+
+static struct commits commits;
+static struct err err;
+
+static int
+forget(void **state)
+{
+	(void)state;
+	commits_release(&commits);
+	return 0;
+}
+
+static void
+add(int32_t partition, int64_t start)
+{
+	assert_int_equal(
+	    commits_add(&commits, slice_of("t"), partition, start, &err), 0);
+}
+
+static int
+acknowledge(int32_t partition, int64_t from, int64_t next)
+{
+	return commits_acknowledge(
+	    &commits, slice_of("t"), partition, from, next, &err);
+}
+
+static void
+nothing_before_a_receipt(void **state)
+{
+	(void)state;
+	add(0, 7);
+	assert_true(commits_must_read(&commits));
+	assert_false(commits_are_due(&commits));
+	assert_int_equal(commits_set_committed(&commits, 0, -1001, &err), 0);
+	assert_false(commits_are_due(&commits));
+	assert_int_equal(commits_begin(&commits), 0);
+	assert_true(commits_are_done(&commits));
+	/* The empty first range commits the start of a first run. */
+	assert_int_equal(acknowledge(0, 7, 7), 0);
+	assert_int_equal(commits_begin(&commits), 1);
+	assert_int_equal(commits.all[0].sent, 7);
+}
+
+static void
+one_in_flight_and_the_rest_in_the_next(void **state)
+{
+	(void)state;
+	add(0, 0);
+	add(1, 0);
+	commits_set_committed(&commits, 0, 0, &err);
+	commits_set_committed(&commits, 1, 0, &err);
+	acknowledge(0, 0, 10);
+	assert_int_equal(commits_begin(&commits), 1);
+	acknowledge(0, 10, 20);
+	acknowledge(0, 20, 30);
+	acknowledge(1, 0, 5);
+	assert_false(commits_are_due(&commits));
+	assert_int_equal(commits_begin(&commits), 0);
+	commits_succeed(&commits);
+	assert_int_equal(commits.all[0].committed, 10);
+	assert_false(commits_are_done(&commits));
+	assert_int_equal(commits_begin(&commits), 2);
+	assert_int_equal(commits.all[0].sent, 30);
+	assert_int_equal(commits.all[1].sent, 5);
+	commits_succeed(&commits);
+	assert_true(commits_are_done(&commits));
+	assert_false(commits_are_due(&commits));
+}
+
+static void
+replay_is_absorbed(void **state)
+{
+	(void)state;
+	add(0, 3);
+	commits_set_committed(&commits, 0, 10, &err);
+	acknowledge(0, 3, 10);
+	assert_false(commits_are_due(&commits));
+	assert_true(commits_are_done(&commits));
+	acknowledge(0, 10, 11);
+	assert_int_equal(commits_begin(&commits), 1);
+	assert_int_equal(commits.all[0].sent, 11);
+}
+
+static void
+skip_is_refused(void **state)
+{
+	(void)state;
+	add(0, 11);
+	assert_int_equal(commits_set_committed(&commits, 0, 10, &err), -1);
+	assert_int_equal(err.code, EX_DATAERR);
+	assert_string_equal(err.text,
+	    "t[0]: the stream starts at 11, committed is 10: that would skip "
+	    "what lies between (only --set moves a group over it)");
+	assert_true(commits_must_read(&commits));
+}
+
+static void
+gap_is_refused(void **state)
+{
+	(void)state;
+	add(0, 0);
+	assert_int_equal(acknowledge(0, 0, 5), 0);
+	assert_int_equal(acknowledge(0, 6, 7), -1);
+	assert_int_equal(err.code, EX_DATAERR);
+	assert_int_equal(acknowledge(0, 4, 7), -1);
+	assert_int_equal(acknowledge(0, 5, 4), -1);
+	assert_int_equal(acknowledge(1, 0, 4), -1);
+	assert_int_equal(commits.all[0].next, 5);
+	assert_int_equal(commits_add(&commits, slice_of("t"), 0, 0, &err), -1);
+}
+
+static void
+failure_reads_again(void **state)
+{
+	(void)state;
+	add(0, 0);
+	commits_set_committed(&commits, 0, 0, &err);
+	acknowledge(0, 0, 10);
+	commits_begin(&commits);
+	commits_fail(&commits);
+	assert_false(commits_are_due(&commits));
+	assert_false(commits_are_done(&commits));
+	/* It had been committed after all. */
+	commits_set_committed(&commits, 0, 10, &err);
+	assert_false(commits_are_due(&commits));
+	assert_true(commits_are_done(&commits));
+}
+
+static void
+partition_that_joins_later(void **state)
+{
+	(void)state;
+	add(0, 0);
+	commits_set_committed(&commits, 0, 0, &err);
+	assert_int_equal(acknowledge(3, 20, 20), 0);
+	assert_true(commits_must_read(&commits));
+	assert_int_equal(commits_set_committed(&commits, 1, -1, &err), 0);
+	assert_int_equal(commits_begin(&commits), 1);
+	assert_int_equal(commits.all[1].sent, 20);
+}
+
+static void
+renewal_commits_what_is_there(void **state)
+{
+	(void)state;
+	add(0, 5);
+	add(1, 0);
+	commits_set_committed(&commits, 0, 5, &err);
+	commits_set_committed(&commits, 1, -1, &err);
+	commits_renew(&commits);
+	assert_true(commits_must_read(&commits));
+	assert_false(commits_are_due(&commits));
+	/* Somebody moved it on meanwhile: it isn't moved back. */
+	commits_set_committed(&commits, 0, 8, &err);
+	commits_set_committed(&commits, 1, -1, &err);
+	assert_int_equal(commits_begin(&commits), 1);
+	assert_int_equal(commits.all[0].sent, 8);
+	commits_succeed(&commits);
+	assert_false(commits_are_due(&commits));
+}
+
+/* The model: what the broker has, and what was acknowledged. */
+static int64_t broker[PARTITIONS];
+static int64_t acked[PARTITIONS];
+static int64_t least[PARTITIONS]; /* a committed offset never falls below */
+static bool named[PARTITIONS];
+
+static int
+chance(int percent)
+{
+	return rand() % 100 < percent;
+}
+
+static void
+land(uint32_t i)
+{
+	int64_t sent = commits.all[i].sent;
+
+	if (sent < 0)
+		return;
+	assert_true(sent >= broker[i]);
+	/* Never beyond what was acknowledged, unless it was there before. */
+	assert_true(sent <= acked[i] || sent == broker[i]);
+	assert_true(named[i] || sent == broker[i]);
+	broker[i] = sent;
+}
+
+static void
+answer(int percent_fails)
+{
+	bool fails = chance(percent_fails);
+
+	for (uint32_t i = 0; i < PARTITIONS; i++)
+		if (!fails || chance(50)) /* an error may be of some only */
+			land(i);
+	if (fails)
+		commits_fail(&commits);
+	else
+		commits_succeed(&commits);
+}
+
+static void
+read_all(void)
+{
+	for (uint32_t i = 0; i < PARTITIONS; i++)
+		assert_int_equal(
+		    commits_set_committed(&commits, i, broker[i], &err), 0);
+}
+
+static void
+random_step(void)
+{
+	int32_t i = rand() % PARTITIONS;
+	int64_t next = acked[i] + rand() % 4;
+
+	if (chance(60)) {
+		assert_int_equal(acknowledge(i, acked[i], next), 0);
+		acked[i] = next;
+		named[i] = true;
+	}
+	if (commits.in_flight) {
+		if (chance(30))
+			answer(30);
+	} else if (commits_must_read(&commits)) {
+		if (chance(50))
+			read_all();
+	} else if (chance(50)) {
+		commits_begin(&commits);
+	} else if (chance(5)) {
+		commits_renew(&commits);
+	}
+	/* What another one has committed is seen where it is read; later on
+	 * nothing can be seen, the chain has the group to itself. */
+	if (chance(10) && commits_must_read(&commits) && broker[i] >= 0)
+		broker[i] += rand() % 5;
+	for (i = 0; i < PARTITIONS; i++) {
+		assert_true(broker[i] >= least[i]);
+		least[i] = broker[i];
+	}
+}
+
+static void
+begin_schedule(unsigned seed)
+{
+	srand(seed);
+	for (int32_t i = 0; i < PARTITIONS; i++) {
+		broker[i] = least[i] = chance(30) ? -1 : rand() % 20;
+		acked[i] = broker[i] < 0 ? rand() % 20
+		    : broker[i] == 0	 ? 0
+					 : rand() % broker[i];
+		named[i] = false;
+		add(i, acked[i]);
+	}
+	read_all();
+}
+
+static void
+end_schedule(void)
+{
+	for (int i = 0; i < 4; i++) {
+		if (commits.in_flight)
+			answer(0);
+		if (commits_must_read(&commits))
+			read_all();
+		commits_begin(&commits);
+	}
+	assert_true(commits_are_done(&commits));
+	for (int i = 0; i < PARTITIONS; i++)
+		assert_true(!named[i] || broker[i] >= acked[i]);
+	commits_release(&commits);
+}
+
+static void
+random_schedules(void **state)
+{
+	(void)state;
+	for (unsigned seed = 0; seed < SCHEDULES; seed++) {
+		begin_schedule(seed);
+		for (int i = 0; i < STEPS; i++)
+			random_step();
+		end_schedule();
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_teardown(nothing_before_a_receipt, forget),
+	    cmocka_unit_test_teardown(
+		one_in_flight_and_the_rest_in_the_next, forget),
+	    cmocka_unit_test_teardown(replay_is_absorbed, forget),
+	    cmocka_unit_test_teardown(skip_is_refused, forget),
+	    cmocka_unit_test_teardown(gap_is_refused, forget),
+	    cmocka_unit_test_teardown(failure_reads_again, forget),
+	    cmocka_unit_test_teardown(partition_that_joins_later, forget),
+	    cmocka_unit_test_teardown(renewal_commits_what_is_there, forget),
+	    cmocka_unit_test_teardown(random_schedules, forget),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
