@@ -19,7 +19,7 @@
 #include "base/opt.h"
 #include "base/program.h"
 #include "base/signals.h"
-#include "redis/client.h"
+#include "redis/reader.h"
 #include "redis/shard.h"
 
 static const char synopsis[] =
@@ -85,16 +85,19 @@ static struct receipt receipt; /* of the batch whose parts are counted */
 static uint64_t receipt_start_us;
 static uint64_t total_in, total_out, total_dead;
 
-/* That a node answers and keeps what it is given. */
+/* That a node answers, is at its place in the list, and keeps what it is
+ * given. */
 static int
-check_node(const struct node *node, struct err *err)
+check_node(uint32_t place, struct err *err)
 {
+	const struct node *node = &nodes.all[place];
 	struct client client;
 	char text[256];
 	int told = -1;
 
 	if (client_init(
-		&client, node, &login, options.common.connect_ms, err) == 0)
+		&client, node, &login, options.common.connect_ms, err) == 0 &&
+	    reader_check_place(&client, &mailbox, place, err) == 0)
 		told = client_check_durable(&client, text, sizeof(text), err);
 	client_release(&client);
 	if (told < 0)
@@ -115,8 +118,10 @@ check_node(const struct node *node, struct err *err)
 static int
 check_nodes(struct err *err)
 {
+	mailbox.prefix = options.prefix;
+	mailbox.nodes = nodes.count;
 	for (uint32_t i = 0; i < nodes.count; i++)
-		if (check_node(&nodes.all[i], err) < 0)
+		if (check_node(i, err) < 0)
 			return -1;
 	return 0;
 }
@@ -165,8 +170,6 @@ begin(struct err *err)
 	if (stream_in_wait(&in, &item, err) < 0)
 		return -1;
 	hello = in.hello;
-	mailbox.prefix = options.prefix;
-	mailbox.nodes = nodes.count;
 	mailbox.topic = slice_dup(hello.topic);
 	if (mailbox.topic == NULL)
 		return err_memory(err, "topic");

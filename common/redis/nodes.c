@@ -71,6 +71,18 @@ count_elements(const char *text)
 	return count;
 }
 
+/* A node twice would hold the partitions of two places. */
+static int
+check_twice(const struct nodes *nodes, struct err *err)
+{
+	const char *text = nodes->all[nodes->count - 1].text;
+
+	for (uint32_t i = 0; i + 1 < nodes->count; i++)
+		if (strcmp(nodes->all[i].text, text) == 0)
+			return err_set(err, EX_USAGE, "-r: '%s': twice", text);
+	return 0;
+}
+
 int
 nodes_parse(const char *text, struct nodes *nodes, struct err *err)
 {
@@ -87,7 +99,8 @@ nodes_parse(const char *text, struct nodes *nodes, struct err *err)
 		size_t bytes = strcspn(text, ",");
 		struct node *node = &nodes->all[nodes->count++];
 
-		if (take_node(node, text, bytes, err) < 0) {
+		if (take_node(node, text, bytes, err) < 0 ||
+		    check_twice(nodes, err) < 0) {
 			nodes_release(nodes);
 			return -1;
 		}

@@ -341,6 +341,34 @@ reader_history(struct reader *reader, struct slice conversation, uint64_t from,
 	return 0;
 }
 
+int
+reader_check_place(struct client *client, const struct mailbox *mailbox,
+    uint32_t place, struct err *err)
+{
+	struct stem stem;
+
+	for (uint32_t p = 0; p < mailbox->nodes; p++) {
+		stem_init(&stem, mailbox->prefix, p);
+		add_mark(&client->commands, &stem);
+	}
+	if (client_call(client, err) < 0)
+		return -1;
+	for (uint32_t p = 0; p < mailbox->nodes; p++) {
+		const struct reply *reply = &client->replies[p];
+
+		if (p == place || reply->count == 0)
+			continue;
+		return err_set(err, EX_CONFIG,
+		    "redis %s: %s:{%lu}:mark: it is of '%.*s', but in -r this "
+		    "node has place=%lu of nodes=%lu",
+		    client->node->text, mailbox->prefix, (unsigned long)p,
+		    (int)reply->items[0].text.bytes,
+		    (const char *)reply->items[0].text.data,
+		    (unsigned long)place, (unsigned long)mailbox->nodes);
+	}
+	return 0;
+}
+
 static int
 read_node_marks(struct client *client, const struct mailbox *mailbox,
     uint32_t place, uint64_t *marks, struct err *err)
@@ -348,6 +376,8 @@ read_node_marks(struct client *client, const struct mailbox *mailbox,
 	struct stem stem;
 	size_t reply = 0;
 
+	if (reader_check_place(client, mailbox, place, err) < 0)
+		return -1;
 	for (uint32_t p = place; p < mailbox->partitions; p += mailbox->nodes) {
 		stem_init(&stem, mailbox->prefix, p);
 		add_mark(&client->commands, &stem);

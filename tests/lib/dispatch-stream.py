@@ -6,13 +6,15 @@
 A line is a message as JSON: conversation_id, conversation_seq, to, and where wanted message_id, sender, created_at,
 payload, chunk, digest, offset (of its record; else the next one of its partition), partition (else one record for each
 partition that has recipients). {"raw": base64, "partition": P} is a record of any bytes, {"null": true} one without a
-value. An empty line ends a batch. Ids may be {"base64": ...}: bin. Frames carry no checksum.
+value. An empty line ends a batch; so does {"wait": FILE}, which goes on once the file exists. Ids may be {"base64": ...}: bin. Frames carry no checksum.
 """
 import argparse
 import base64
 import hashlib
 import json
+import os
 import sys
+import time
 
 import msgpack
 
@@ -44,6 +46,13 @@ def as_bytes(value):
 def frame(fields):
     body = msgpack.packb([None, fields])
     sys.stdout.buffer.write(b"\xc6" + len(body).to_bytes(4, "big") + body)
+    sys.stdout.buffer.flush()
+
+
+def wait_for(path):
+    end = time.monotonic() + 60
+    while not os.path.exists(path) and time.monotonic() < end:
+        time.sleep(.02)
 
 
 def digest(*parts):
@@ -83,6 +92,7 @@ def main():
     parser.add_argument("--hello-partitions", type=int)
     parser.add_argument("--no-end", action="store_true")
     parser.add_argument("--hole", type=int, default=0)
+    parser.add_argument("--parts", action="store_true")
     options = parser.parse_args()
     start = {p: 0 for p in range(options.n)}
     start.update({int(p): int(o) for p, o in (s.split(":") for s in options.s)})
@@ -104,18 +114,23 @@ def main():
             end = max(o for q, o, _ in batch if q == p) + 1 + options.hole
             src.append([options.t, p, covered[p], end])
             covered[p] = end
-        frame({"batch": number, "src": src, "at": [],
-               "rec": [[partitions.index(p), o, 1, None, v, None] for p, o, v in batch]})
+        records = [[partitions.index(p), o, 1, None, v, None] for p, o, v in batch]
+        if not options.parts:
+            frame({"batch": number, "src": src, "at": [], "rec": records})
+        for i, record in enumerate(records if options.parts else []):
+            frame({"batch": number, "src": src, "at": [], "part": i + 1, "more": i + 1 < len(records),
+                   "rec": [record]})
 
     batch, following = [], dict(start)
     for line in sys.stdin:
-        if not line.strip():
+        message = json.loads(line) if line.strip() else {"wait": "/"}
+        if "wait" in message:
             if batch:
                 flush(batch)
+            wait_for(message["wait"])
             batch = []
             following = {p: max(following[p], covered[p]) for p in following}
             continue
-        message = json.loads(line)
         for partition, value in records_of(message, options.n):
             offset = message.get("offset", following[partition])
             following[partition] = offset + 1
@@ -126,4 +141,7 @@ def main():
         frame({"end": True, "batches": number, "records": total})
 
 
-main()
+try:
+    main()
+except BrokenPipeError:
+    os._exit(0)  # the reader has told why

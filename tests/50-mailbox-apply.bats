@@ -1,0 +1,571 @@
+# mailbox-apply on real redis-servers.
+# shellcheck disable=SC2154  # stderr is set by run
+bats_require_minimum_version 1.5.0
+load lib/common
+load lib/redis
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || exit
+}
+
+# stream [dispatch-stream.py's arguments] < lines: a stream of four partitions.
+stream() {
+	/usr/bin/python3 "$qim_root/tests/lib/dispatch-stream.py" "$@"
+}
+
+# start NAME [--setting value]...: an empty server; sets R, its -r.
+start() {
+	redis_start "$1" --appendonly yes --appendfsync always "${@:2}"
+	R=127.0.0.1:$(redis_port "$1")
+}
+
+apply() {
+	mailbox-apply -n 4 -r "$R" --connect-ms 10000 "$@"
+}
+
+# The same for `run`, which can't take what isn't text.
+applies() {
+	apply "$@" >out
+}
+
+# content NAME: a digest of all keys but the counters of connections.
+content() {
+	redis_cli "$1" EVAL "for _, k in ipairs(redis.call('keys', '*:round:*'))
+		do redis.call('del', k) end" 0 >/dev/null
+	redis_cli "$1" DEBUG DIGEST
+}
+
+mark() {
+	redis_cli "$1" ZRANGE "qim:{$2}:mark" 0 -1 WITHSCORES | tail -n 1
+}
+
+# Messages of two conversations in three batches. lou is in partition 3, bob
+# in 2, pat in 1 (murmur2 modulo 4).
+messages() {
+	cat <<-'END'
+		{"conversation_id":"c","conversation_seq":1,"to":["lou","bob","pat"],"sender":"lou"}
+		{"conversation_id":"c","conversation_seq":2,"to":["lou","bob","pat"],"sender":"bob"}
+
+		{"conversation_id":"d","conversation_seq":1,"to":["lou","bob"],"sender":"bob"}
+
+		{"conversation_id":"c","conversation_seq":3,"to":["lou","bob","pat"],"sender":"pat"}
+	END
+}
+
+@test "entries, receipts in order, an end" {
+	start a
+	messages | stream >in
+	run -0 --separate-stderr applies <in
+	[ -z "$stderr" ]
+	run -0 bash -c 'stream-dump <out | jq -c "[.batch, .in, .out, .dead]"'
+	[ "$output" = $'[null,null,null,null]\n[1,0,0,0]\n[2,6,6,0]\n[3,2,2,0]\n[4,3,3,0]\n[null,null,null,null]' ]
+	[ "$(stream-dump <out | tail -n 1 | jq -c .)" = \
+		'{"end":true,"batches":4,"records":11}' ]
+	[ "$(redis_cli a ZCARD "qim:{3}:box:lou")" = 4 ]
+	[ "$(redis_cli a ZCARD "qim:{1}:box:pat")" = 3 ]
+	[ "$(mark a 3)" = 4 ]
+	run -0 redis_cli a ZRANGE "qim:{3}:mark" 0 -1
+	[ "$output" = "dispatch partitions=4 nodes=1 place=0" ]
+}
+
+@test "a receipt says how long, a hello what the stream is" {
+	start a
+	messages | stream | apply | stream-dump >out
+	run -0 jq -c 'select(.batch == 2) | [.at[0][0], .at[0][1], .bytes > 0]' out
+	[ "$output" = '["mailbox-apply","apply",true]' ]
+	run -0 jq -c 'select(.kind) | [.kind, .durable, .partitions]' out
+	[ "$output" = '["receipts",true,4]' ]
+}
+
+@test "all of it again changes nothing" {
+	local before
+	start a
+	messages | stream >in
+	apply <in >out
+	before=$(content a)
+	apply <in >out
+	[ "$(content a)" = "$before" ]
+	# Without the marks, so that everything is claimed and joined again.
+	redis_cli a DEL "qim:{1}:mark" "qim:{2}:mark" "qim:{3}:mark"
+	apply -w 1 <in >out
+	[ "$(content a)" = "$before" ]
+}
+
+@test "a repeat at a later offset keeps the first mailbox_seq" {
+	start a
+	{
+		echo '{"conversation_id":"c","conversation_seq":1,"to":["lou"],"sender":"x"}'
+		echo
+		echo '{"conversation_id":"c","conversation_seq":1,"to":["lou"],"sender":"x"}'
+		echo '{"conversation_id":"c","conversation_seq":1,"to":["lou"],"sender":"x"}'
+	} | stream | apply | stream-dump >out
+	[ "$(redis_cli a ZRANGE "qim:{3}:box:lou" 0 -1 WITHSCORES | tail -n 1)" = 1 ]
+	[ "$(redis_cli a ZCARD "qim:{3}:box:lou")" = 1 ]
+	[ "$(redis_cli a HLEN "qim:{3}:log:c")" = 1 ]
+	[ "$(mark a 3)" = 3 ]
+}
+
+@test "a first attempt that stopped half-way is completed" {
+	local before
+	start a
+	messages | stream >in
+	apply <in >out
+	before=$(content a)
+	# Claims alone, a part of the joins, no marks.
+	redis_cli a DEL "qim:{3}:box:lou" "qim:{2}:conv:bob" "qim:{1}:top" \
+		"qim:{1}:mark" "qim:{2}:mark" "qim:{3}:mark"
+	[ "$(content a)" != "$before" ]
+	apply <in >out
+	[ "$(content a)" = "$before" ]
+}
+
+@test "a conflict has no entry and both copies in quarantine" {
+	start a
+	{
+		echo '{"conversation_id":"c","conversation_seq":1,"to":["lou"],"sender":"x"}'
+		echo '{"conversation_id":"c","conversation_seq":1,"to":["lou"],"sender":"x","payload":"other"}'
+		echo '{"conversation_id":"c","conversation_seq":2,"to":["lou"],"sender":"x"}'
+	} | stream >in
+	run -0 --separate-stderr bash -c \
+		"mailbox-apply -n 4 -r $R <in | stream-dump >out"
+	[[ $stderr == *"warning: dispatch[3] offset 1: another digest than that of offset 0"*"both are in quarantine (1 so far)" ]]
+	[ "$(redis_cli a HLEN "qim:{3}:quarantine")" = 2 ]
+	[ "$(redis_cli a ZCARD "qim:{3}:box:lou")" = 2 ]
+	run -0 jq -c 'select(.batch == 2) | [.in, .out, .dead]' out
+	[ "$output" = '[3,2,1]' ]
+	run -0 mailbox-read history -n 4 -r "$R" -u lou --conversation c
+	[[ ${lines[0]} == *'"payload":{"text":"text 1"}'* ]]
+}
+
+@test "what can't be decoded is in quarantine, and the mark passes it" {
+	start a
+	{
+		echo '{"raw":"3wAB","partition":3}'
+		echo '{"raw":"","partition":3}'
+		echo '{"null":true,"partition":3}'
+		echo '{"conversation_id":"c","conversation_seq":2,"to":["lou"]}'
+	} | stream | apply | stream-dump >out
+	run -0 jq -c 'select(.batch == 2) | [.in, .out, .dead]' out
+	[ "$output" = '[4,1,3]' ]
+	# Two of them are the same bytes: none.
+	[ "$(redis_cli a HLEN "qim:{3}:quarantine")" = 2 ]
+	[ "$(mark a 3)" = 4 ]
+}
+
+@test "a full quarantine only counts" {
+	start a
+	redis_cli a EVAL "for i = 1, 9999 do redis.call('hset', KEYS[1], i, '') end" \
+		1 "qim:{3}:quarantine"
+	printf '{"raw":"%s","partition":3}\n' AQ== Ag== Aw== | stream | apply >out
+	[ "$(redis_cli a HLEN "qim:{3}:quarantine")" = 10001 ]
+	[ "$(redis_cli a HGET "qim:{3}:quarantine" dropped)" = 2 ]
+}
+
+@test "two nodes: a partition lives on node P mod 2" {
+	local ra
+	start a
+	ra=$R
+	start b
+	R=$ra,unix:$(redis_socket b)
+	messages | stream | apply >out
+	[ "$(redis_cli a ZCARD "qim:{2}:box:bob")" = 4 ]
+	[ "$(redis_cli b ZCARD "qim:{3}:box:lou")" = 4 ]
+	[ "$(redis_cli b ZCARD "qim:{1}:box:pat")" = 3 ]
+	[ "$(redis_cli b EXISTS "qim:{2}:mark" "qim:{2}:log:c")" = 0 ]
+	[ "$(redis_cli b ZRANGE "qim:{3}:mark" 0 -1)" = \
+		"dispatch partitions=4 nodes=2 place=1" ]
+}
+
+@test "a batch in parts has one receipt" {
+	start a
+	messages | stream --parts >in
+	apply --window-bytes 1048576 -w 1 <in | stream-dump >out
+	run -0 jq -c 'select(.batch) | [.batch, .in, .out]' out
+	[ "$output" = $'[1,0,0]\n[2,6,6]\n[3,2,2]\n[4,3,3]' ]
+	[ "$(mark a 3)" = 4 ]
+}
+
+@test "the mark passes offsets that hold no record" {
+	start a
+	messages | stream --hole 10 | apply >out
+	[ "$(mark a 3)" = 34 ]
+	[ "$(mark a 2)" = 34 ]
+}
+
+@test "more recipients and more dispatches than a round takes" {
+	start a
+	/usr/bin/python3 -c '
+import json
+for s in range(2500):
+    print(json.dumps({"conversation_id": "c%d" % (s % 7), "conversation_seq": s + 1, "to": ["lou", "u%d" % s]}))
+print(json.dumps({"conversation_id": "all", "conversation_seq": 1, "to": ["v%d" % i for i in range(20000)]}))' |
+		stream | apply | stream-dump >out
+	run -0 jq -c 'select(.batch == 2) | .out' out
+	[ "$output" = 25000 ]
+	[ "$(redis_cli a ZCARD "qim:{3}:box:lou")" = 2500 ]
+	run -0 redis_cli a EVAL "local n = 0
+		for _, k in ipairs(redis.call('keys', '*:box:v*'))
+		do n = n + redis.call('zcard', k) end return n" 0
+	[ "$output" = 20000 ]
+}
+
+@test "ids of any bytes neither collide nor leave their slot" {
+	start a
+	# { } : alone and together, NUL, invalid UTF-8, 255 bytes; the same bytes
+	# as text and as bin are one id.
+	/usr/bin/python3 -c '
+import base64, json
+ids = [b"{x}", b"}", b"a:b", b"a", b"b:", b"\x00", b"\x00\x00", b"\xff\xfe", b"k" * 255, b"{0}:mark"]
+for s, i in enumerate(ids * 2):
+    b = {"base64": base64.b64encode(i).decode()}
+    print(json.dumps({"conversation_id": b, "conversation_seq": 1 + s % len(ids), "to": [b], "sender": "x"}))
+print(json.dumps({"conversation_id": "a", "conversation_seq": 4, "to": ["a"], "sender": "x"}))' |
+		stream | apply | stream-dump >out
+	run -0 jq -c 'select(.batch == 2) | [.in, .out, .dead]' out
+	[ "$output" = '[21,21,0]' ]
+	run -0 redis_cli a EVAL "local n = 0
+		for _, k in ipairs(redis.call('keys', '*}:box:*')) do
+			if redis.call('zcard', k) ~= 1 then return k end
+			n = n + 1
+		end return n" 0
+	[ "$output" = 10 ]
+	run -0 redis_cli a EVAL "local n = {}
+		for _, k in ipairs(redis.call('keys', '*'))
+		do if not k:find('^qim:{[0-3]}:%a+') then return k end end
+		return 'ok'" 0
+	[ "$output" = ok ]
+}
+
+# A stream that waits for the file `go` after its second batch, with
+# mailbox-apply reading it; sets PID. $1: its arguments.
+run_waiting() {
+	{
+		messages | head -n 2
+		echo '{"wait":"go"}'
+		messages | tail -n +4
+	} >lines
+	mkfifo pipe
+	stream <lines >pipe 3>&- &
+	# shellcheck disable=SC2086
+	apply $1 <pipe >out 2>err 3>&- &
+	PID=$!
+	wait_until 10 has_receipt 2
+}
+
+has_receipt() {
+	stream-dump <out 2>/dev/null | grep -q "^{\"batch\":$1,"
+}
+
+@test "a killed Redis comes back with its data: the same process goes on" {
+	local before
+	start a
+	messages | stream | apply >out
+	before=$(content a)
+	start a
+	run_waiting
+	redis_kill a
+	touch go
+	wait_until 10 grep -q 'warning: redis .*connecting again' err
+	redis_restart a
+	wait "$PID"
+	grep -q 'notice: redis .* goes on after' err
+	[ "$(content a)" = "$before" ]
+	[ "$(stream-dump <out | tail -n 1)" = \
+		'{"end":true,"batches":4,"records":11}' ]
+}
+
+@test "a Redis that doesn't come back: 75" {
+	local status=0
+	start a
+	run_waiting '--connect-ms 1000'
+	redis_kill a
+	touch go
+	wait "$PID" || status=$?
+	[ "$status" = 75 ]
+	grep -q 'error: redis 127.*: nothing confirmed for 1000 ms: ' err
+	run -75 stream-dump <out
+}
+
+@test "a Redis that doesn't answer: 75" {
+	local status=0
+	start a
+	run_waiting '--connect-ms 1000'
+	daemon_signal "$(redis_dir a)" STOP
+	touch go
+	wait "$PID" || status=$?
+	daemon_signal "$(redis_dir a)" CONT
+	[ "$status" = 75 ]
+	grep -q 'error: redis .*nothing confirmed for 1000 ms: no answer' err
+}
+
+# lose COMMAND...: data lost on a living connection, then all of it again.
+lose() {
+	local before status=0
+	start a
+	messages | stream | apply >out
+	before=$(content a)
+	start a
+	run_waiting
+	redis_cli a "$@"
+	touch go
+	wait "$PID" || status=$?
+	[ "$status" = 75 ]
+	grep -q 'error: redis .*: lost data: .*start again at its marks' err
+	redis_cli a -n 1 FLUSHDB
+	messages | stream | apply >out
+	[ "$(content a)" = "$before" ]
+}
+
+@test "FLUSHALL on a living connection: 75, and then the same mailboxes" {
+	lose FLUSHALL
+}
+
+@test "SWAPDB on a living connection: 75, and then the same mailboxes" {
+	lose SWAPDB 0 1
+}
+
+@test "a mark below the start: 75 with both numbers" {
+	start a
+	messages | stream | apply >out
+	run -75 --separate-stderr applies < <(stream -s 3:9 </dev/null)
+	expect_message 'qim:{3}:mark: 4, this chain goes on from 9: start again at its marks'
+	redis_cli a FLUSHALL
+	run -75 --separate-stderr applies < <(stream -s 3:9 </dev/null)
+	expect_message 'qim:{3}:mark: none, which is 0, this chain goes on from 9'
+}
+
+@test "a key of another type: 65 names it, and the mark stays" {
+	start a
+	redis_cli a SET "qim:{3}:box:lou" x
+	run -65 --separate-stderr applies < <(messages | stream)
+	expect_message 'qim:{3}:box:lou: WRONGTYPE'
+	[ "$(redis_cli a EXISTS "qim:{3}:mark")" = 0 ]
+	start a
+	redis_cli a HSET "qim:{3}:log:c" 1 x
+	run -65 --separate-stderr applies < <(messages | stream)
+	expect_message 'qim:{3}:log:c: '
+	expect_message 'not a claim'
+	start a
+	redis_cli a SET "qim:{3}:mark" x
+	run -65 --separate-stderr applies < <(messages | stream)
+	expect_message 'qim:{3}:mark: WRONGTYPE'
+}
+
+@test "a password: from a file that others can't read" {
+	start a --requirepass secret
+	run -77 --separate-stderr applies < <(messages | stream)
+	expect_message 'NOAUTH'
+	echo secret >password
+	run -78 --separate-stderr applies --password-file password < <(messages | stream)
+	expect_message 'password: mode 0644 lets others read it'
+	chmod 600 password
+	apply --password-file password < <(messages | stream) >out
+	echo wrong >password
+	run -77 --separate-stderr applies --password-file password < <(messages | stream)
+	expect_message 'WRONGPASS'
+	run ! grep -q wrong <<<"$stderr"
+	: >password
+	run -78 applies --password-file password
+	expect_message 'password: empty'
+	printf 'a\nb\n' >password
+	run -78 applies --password-file password
+	expect_message 'wants one line'
+	run -66 applies --password-file absent
+	expect_message 'absent: No such file'
+	run -64 applies --user me
+	expect_message '--user: wants --password-file too'
+}
+
+@test "an ACL user: the commands of the manual are enough, fewer are 77" {
+	local words
+	start a
+	read -r -d '' -a words < <(sed -n '/^ACL SETUSER apply/,/^\.Ed/p' \
+		"$qim_root/man/qim-mailbox.5" | grep -v '^\.Ed') || true
+	[ "${#words[@]}" -gt 10 ]
+	redis_cli a "${words[@]}"
+	echo secret >password
+	chmod 600 password
+	run -0 --separate-stderr applies --user apply --password-file password \
+		< <(messages | stream)
+	expect_message "notice: redis $R: doesn't tell whether it keeps its data"
+	[ "$(redis_cli a ZCARD "qim:{3}:box:lou")" = 4 ]
+	redis_cli a ACL SETUSER apply -zadd
+	redis_cli a DEL "qim:{3}:mark"
+	run -77 --separate-stderr applies --user apply --password-file password \
+		< <(messages | stream)
+	expect_message NOPERM
+}
+
+@test "out of memory: 75, nothing written, and on again once there is room" {
+	start a
+	redis_cli a CONFIG SET maxmemory 1
+	run -75 --separate-stderr applies --connect-ms 1000 < <(messages | stream)
+	expect_message 'nothing confirmed for 1000 ms: '
+	expect_message 'OOM command not allowed'
+	[ "$(redis_cli a EXISTS "qim:{3}:mark")" = 0 ]
+	redis_cli a CONFIG SET maxmemory 0
+	run_waiting
+	redis_cli a CONFIG SET maxmemory 1
+	touch go
+	wait_until 10 grep -q OOM err
+	redis_cli a CONFIG SET maxmemory 0
+	wait "$PID"
+	[ "$(mark a 3)" = 4 ]
+}
+
+@test "a replica: 75 READONLY" {
+	start a
+	redis_cli a REPLICAOF 127.0.0.1 1
+	run -75 --separate-stderr applies --connect-ms 500 < <(messages | stream)
+	expect_message READONLY
+}
+
+@test "another topic, partition count, list or place: 78 with both" {
+	local ra
+	start a
+	messages | stream | apply >out
+	run -78 --separate-stderr applies < <(messages | stream -t other)
+	expect_message "qim:{1}:mark: it is of 'dispatch partitions=4 nodes=1 place=0', this chain is 'other partitions=4 nodes=1 place=0'"
+	run -78 --separate-stderr applies -n 8 < <(messages | stream -n 8)
+	expect_message 'partitions=4'
+	expect_message 'partitions=8'
+	ra=$R
+	start b
+	run -78 --separate-stderr applies -r "$ra,$R" < <(messages | stream)
+	expect_message "qim:{1}:mark: it is of 'dispatch partitions=4 nodes=1 place=0', but in -r this node has place=0 of nodes=2"
+	redis_cli a FLUSHALL
+	R=$ra,$R
+	messages | stream | apply >out
+	run -78 --separate-stderr applies -r "${R#*,},$ra" < <(messages | stream)
+	expect_message "qim:{1}:mark: it is of 'dispatch partitions=4 nodes=2 place=1', but in -r this node has place=0 of nodes=2"
+	run -78 --separate-stderr applies -r "$ra" < <(messages | stream)
+	expect_message "qim:{2}:mark: it is of 'dispatch partitions=4 nodes=2 place=0', this chain is 'dispatch partitions=4 nodes=1 place=0'"
+	run -78 mailbox-read positions -n 4 -t dispatch -r "${R#*,},$ra"
+	expect_message 'but in -r this node has place=0'
+}
+
+@test "dispatches planned for another partition count: 78" {
+	start a
+	run -78 --separate-stderr applies -n 64 < <(messages | stream)
+	expect_message 'its recipient belongs to partition'
+	expect_message 'of 64: was it planned for another count than -n?'
+	run -78 --separate-stderr applies -n 2 < <(messages | stream)
+	expect_message 'dispatch[2]: the topic has more partitions than the 2 of -n'
+	run -78 applies < <(messages | stream --hello-partitions 8)
+	expect_message '-n: 4, but the stream is of 8 partitions'
+	mailbox-apply -r "$R" < <(messages | stream --hello-partitions 4) >out
+}
+
+@test "no Redis: 69" {
+	R=127.0.0.1:$(free_port)
+	run -69 --separate-stderr applies --connect-ms 300 </dev/null
+	expect_message "error: redis $R: "
+	expect_message "Connection refused"
+	R=unix:$BATS_TEST_TMPDIR/none
+	run -69 --separate-stderr applies --connect-ms 300 </dev/null
+	expect_message "redis $R: No such file or directory"
+}
+
+@test "a Redis that may lose what it confirmed: a warning, 78 with --strict" {
+	redis_start a
+	R=127.0.0.1:$(redis_port a)
+	run -0 --separate-stderr applies < <(messages | stream)
+	expect_message "warning: redis $R: appendonly is 'no', wants 'yes'"
+	run -78 --separate-stderr applies --strict < <(messages | stream)
+	expect_message "error: redis $R: appendonly is 'no'"
+	redis_cli a CONFIG SET appendonly yes
+	redis_cli a CONFIG SET maxmemory-policy allkeys-lru
+	run -78 --separate-stderr applies --strict --check
+	expect_message "maxmemory-policy is 'allkeys-lru', wants 'noeviction'"
+	redis_cli a CONFIG SET maxmemory-policy noeviction
+	run -0 --separate-stderr applies --strict --check
+	[ -z "$stderr" ]
+	[ "$(redis_cli a EXISTS "qim:{3}:mark")" = 1 ]
+}
+
+@test "options: 64" {
+	run -64 mailbox-apply
+	expect_message '-r: missing'
+	for list in localhost :1 a:0 a:65536 a:x a:1, ,a:1 unix: unix:x ::1:6379; do
+		run -64 mailbox-apply -r "$list"
+		expect_message 'wants host:port or unix:/path'
+	done
+	run -64 mailbox-apply -r "unix:/$(printf 'x%.0s' {1..120})"
+	expect_message "a socket's has at most 107"
+	run -64 mailbox-apply -r a:1 --prefix 'a{b'
+	expect_message "--prefix: 'a{b': takes printable ASCII without blanks and braces"
+	run -64 mailbox-apply -r a:1 --prefix "$(printf 'x%.0s' {1..65})"
+	expect_message '--prefix: 65 bytes, takes at most 64'
+	run -64 mailbox-apply -r a:1,b:1,a:1
+	expect_message "-r: 'a:1': twice"
+	run -64 mailbox-apply -r a:1 -w 0
+	expect_message '-w'
+	run -64 mailbox-apply -r a:1 extra
+	expect_message 'unexpected operand'
+}
+
+@test "an IPv6 address and a name" {
+	start a
+	R=localhost:$(redis_port a)
+	messages | stream | apply >out
+	run -69 mailbox-apply -r "[::1]:$(free_port)" --connect-ms 200
+	expect_message 'redis [::1]:'
+	run -69 mailbox-apply -r no-such-host.invalid:1 --connect-ms 200
+	expect_message 'redis no-such-host.invalid:1: '
+}
+
+@test "another kind of stream: 76" {
+	start a
+	messages | stream | apply >out
+	run -76 --separate-stderr apply <out
+	expect_message "'receipts' from mailbox-apply, wants 'records'"
+}
+
+@test "a torn stream: 75 after the receipts of what had come" {
+	local status=0
+	start a
+	messages | stream --no-end | apply >out 2>err || status=$?
+	[ "$status" = 75 ]
+	grep -q 'input: torn: it ends without an end frame' err
+	has_receipt 4
+	run ! grep -q '"end"' <(stream-dump <out 2>/dev/null)
+	run -75 --separate-stderr applies </dev/null
+	expect_message 'it ends before the hello'
+}
+
+@test "a damaged stream: 65 after the receipts of what came before" {
+	local status=0
+	start a
+	messages | stream --no-end >in
+	echo rubbish >>in
+	apply <in >out 2>err || status=$?
+	[ "$status" = 65 ]
+	has_receipt 4
+}
+
+@test "offsets out of order, another topic: 65" {
+	start a
+	printf '%s\n' '{"raw":"AQ==","partition":3,"offset":5}' \
+		'{"raw":"AQ==","partition":3,"offset":4}' | stream >in
+	run -65 --separate-stderr applies <in
+	expect_message 'input: batch 2: offset 4 after 5'
+}
+
+@test "the reader gone: 75" {
+	start a
+	mkfifo out
+	run_reader_gone() {
+		messages | stream | {
+			apply 3>&- || echo $? >status
+		} | true
+	}
+	run_reader_gone
+	[ "$(cat status)" = 75 ]
+}
+
+@test "-h and -V" {
+	run -0 mailbox-apply -h
+	[[ $output == 'usage: mailbox-apply '* ]]
+	run -0 mailbox-apply -V
+	[[ $output == 'mailbox-apply (qim) '* ]]
+}
