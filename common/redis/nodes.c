@@ -40,7 +40,7 @@ take_host(struct node *node, struct err *err)
 	if (bytes > 2 && host[0] == '[' && host[bytes - 1] == ']') {
 		host++;
 		bytes -= 2;
-	} else if (bytes == 0 || memchr(host, ':', bytes) != NULL) {
+	} else if (bytes == 0 || strcspn(host, ":[]") < bytes) {
 		return refuse(node->text, err);
 	}
 	if (opt_number("-r", colon + 1, 1, 65535, NULL, &port, err) < 0)

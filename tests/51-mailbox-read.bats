@@ -1,0 +1,285 @@
+# mailbox-read on a real redis-server, filled by mailbox-apply.
+# shellcheck disable=SC2154  # stderr is set by run
+bats_require_minimum_version 1.5.0
+load lib/common
+load lib/redis
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || exit
+	redis_start a --appendonly yes
+	R=127.0.0.1:$(redis_port a)
+}
+
+# fill [dispatch-stream.py's arguments] < lines
+fill() {
+	/usr/bin/python3 "$qim_root/tests/lib/dispatch-stream.py" "$@" |
+		mailbox-apply -q -n 4 -r "$R" >/dev/null
+}
+
+read_mailbox() {
+	mailbox-read -n 4 -r "$R" "$@"
+}
+
+# lou is in partition 3, bob in 2 (murmur2 modulo 4).
+some_messages() {
+	cat <<-'END'
+		{"conversation_id":"c","conversation_seq":1,"to":["lou","bob"],"sender":"lou","created_at":10}
+		{"conversation_id":"c","conversation_seq":2,"to":["lou","bob"],"sender":"bob","created_at":20}
+		{"conversation_id":"d","conversation_seq":1,"to":["lou"],"sender":"eve","created_at":15}
+		{"conversation_id":"c","conversation_seq":3,"to":["bob"],"sender":"bob","created_at":30}
+		{"conversation_id":"c","conversation_seq":4,"to":["lou","bob"],"sender":"eve","created_at":40}
+	END
+}
+
+@test "conversations: the newest first, with what isn't read" {
+	some_messages | fill
+	run -0 read_mailbox conversations -u lou
+	[ "${lines[0]}" = '{"conversation_id":"c","created_at":40,"last_seq":4,"read_seq":0,"unread":2}' ]
+	[ "${lines[1]}" = '{"conversation_id":"d","created_at":15,"last_seq":1,"read_seq":0,"unread":1}' ]
+	[ "${#lines[@]}" = 2 ]
+	redis_cli a ZADD "qim:{3}:read:lou" 2 c
+	run -0 read_mailbox conversations -u lou -c 1
+	[ "$output" = '{"conversation_id":"c","created_at":40,"last_seq":4,"read_seq":2,"unread":1}' ]
+	redis_cli a ZADD "qim:{3}:read:lou" 4 c
+	run -0 read_mailbox conversations -u lou -c 1
+	[[ $output == *'"read_seq":4,"unread":0}' ]]
+	run -0 read_mailbox conversations -u nobody
+	[ -z "$output" ]
+}
+
+@test "more than 999 unread are 999+" {
+	seq 1 1500 | jq -c '{conversation_id: "c", conversation_seq: ., to: ["lou"]}' | fill
+	run -0 read_mailbox conversations -u lou
+	[[ $output == *'"unread":"999+"}' ]]
+	redis_cli a ZADD "qim:{3}:read:lou" 501 c
+	run -0 read_mailbox conversations -u lou
+	[[ $output == *'"unread":999}' ]]
+	redis_cli a ZADD "qim:{3}:read:lou" 500 c
+	run -0 read_mailbox conversations -u lou
+	[[ $output == *'"unread":"999+"}' ]]
+}
+
+@test "history: by conversation_seq, only what was dispatched to the user" {
+	some_messages | fill
+	run -0 read_mailbox history -u lou --conversation c
+	run -0 jq -c '[.conversation_seq, .mailbox_seq, .sender]' <<<"$output"
+	[ "$output" = $'[1,1,"lou"]\n[2,2,"bob"]\n[4,4,"eve"]' ]
+	run -0 read_mailbox history -u bob --conversation c --reverse -c 2
+	run -0 jq -c .conversation_seq <<<"$output"
+	[ "$output" = $'4\n3' ]
+	run -0 read_mailbox history -u bob --conversation c --reverse --from 2
+	run -0 jq -c .conversation_seq <<<"$output"
+	[ "$output" = $'2\n1' ]
+	run -0 read_mailbox history -u bob --conversation c --from 3 -c 1
+	[ "$output" = '{"mailbox_seq":3,"conversation_id":"c","conversation_seq":3,"message_id":"m3","sender":"bob","created_at":30,"payload":{"text":"text 3"}}' ]
+	run -0 read_mailbox history -u lou --conversation none
+	[ -z "$output" ]
+	run -0 read_mailbox history -u bob --conversation c --from 9
+	[ -z "$output" ]
+}
+
+@test "history in pages is the whole, in both directions" {
+	local from page
+	seq 1 1200 | jq -c '{conversation_id: "c", conversation_seq: .,
+		to: (if . % 3 == 0 then ["lou", "bob"] else ["bob"] end)}' | fill
+	read_mailbox history -u lou --conversation c -c 10000 |
+		jq .conversation_seq >all
+	seq 3 3 1200 | cmp - all
+	for from in 1 301 601 901; do
+		read_mailbox history -u lou --conversation c --from "$from" -c 100
+	done | jq .conversation_seq | cmp - all
+	read_mailbox history -u lou --conversation c --reverse -c 10000 |
+		jq .conversation_seq | tac | cmp - all
+}
+
+@test "history doesn't follow inverted mailbox_seqs, the box does" {
+	printf '%s\n' \
+		'{"conversation_id":"c","conversation_seq":2,"to":["lou"]}' \
+		'{"conversation_id":"c","conversation_seq":1,"to":["lou"]}' | fill
+	run -0 read_mailbox history -u lou --conversation c
+	run -0 jq -c '[.conversation_seq, .mailbox_seq]' <<<"$output"
+	[ "$output" = $'[1,2]\n[2,1]' ]
+	run -0 read_mailbox box -u lou
+	run -0 jq -c '[.conversation_seq, .mailbox_seq]' <<<"$output"
+	[ "$output" = $'[2,1]\n[1,2]' ]
+}
+
+@test "box: by mailbox_seq, in pages" {
+	some_messages | fill
+	run -0 read_mailbox box -u lou
+	run -0 jq -c '[.mailbox_seq, .conversation_id, .conversation_seq]' <<<"$output"
+	[ "$output" = $'[1,"c",1]\n[2,"c",2]\n[3,"d",1]\n[4,"c",4]' ]
+	run -0 read_mailbox box -u lou --from 2 -c 2
+	run -0 jq -c .mailbox_seq <<<"$output"
+	[ "$output" = $'2\n3' ]
+	run -0 read_mailbox box -u nobody
+	[ -z "$output" ]
+}
+
+@test "nothing above the mark is shown" {
+	some_messages | fill
+	redis_cli a ZADD "qim:{3}:mark" 2 "dispatch partitions=4 nodes=1 place=0"
+	run -0 read_mailbox box -u lou
+	[ "${#lines[@]}" = 2 ]
+	run -0 read_mailbox history -u lou --conversation c
+	[ "${#lines[@]}" = 2 ]
+	run -0 read_mailbox conversations -u lou -c 1
+	[[ $output == *'"unread":1}' ]]
+	redis_cli a DEL "qim:{3}:mark"
+	run -0 read_mailbox box -u lou
+	[ -z "$output" ]
+}
+
+@test "positions: every partition, 0 where no mark stands" {
+	some_messages | fill
+	run -0 read_mailbox positions -t dispatch
+	[ "$output" = $'dispatch 0 0\ndispatch 1 0\ndispatch 2 4\ndispatch 3 4' ]
+	redis_cli a FLUSHALL
+	run -0 read_mailbox positions -t dispatch
+	[ "$output" = $'dispatch 0 0\ndispatch 1 0\ndispatch 2 0\ndispatch 3 0' ]
+}
+
+@test "positions of two nodes" {
+	redis_start b --appendonly yes
+	R=$R,unix:$(redis_socket b)
+	some_messages | fill
+	run -0 read_mailbox positions -t dispatch
+	[ "$output" = $'dispatch 0 0\ndispatch 1 0\ndispatch 2 4\ndispatch 3 4' ]
+	run -0 read_mailbox box -u lou
+	[ "${#lines[@]}" = 4 ]
+	run -0 read_mailbox box -u bob
+	[ "${#lines[@]}" = 4 ]
+}
+
+@test "marks of another topic, count or list: 78" {
+	some_messages | fill
+	run -78 read_mailbox positions -t other
+	expect_message "qim:{2}:mark: it is of 'dispatch partitions=4 nodes=1 place=0', -r, -n and -t say 'other partitions=4 nodes=1 place=0'"
+	run -78 read_mailbox positions -t dispatch -n 8
+	expect_message 'partitions=8'
+	# pat is in partition 1 of 4, and of 2.
+	redis_cli a ZADD "qim:{1}:mark" 2 "dispatch partitions=4 nodes=1 place=0"
+	run -78 read_mailbox box -u pat -n 2
+	expect_message "it is of 'dispatch partitions=4 nodes=1 place=0', -r, -n and -t say ' partitions=2"
+	run -0 read_mailbox box -u lou --prefix other
+	[ -z "$output" ]
+}
+
+@test "ids and payloads of any kind" {
+	# Bytes that aren't text, as ids and in a payload; all of JSON.
+	cat >lines <<-'END'
+		{"conversation_id":{"base64":"//4="},"conversation_seq":1,"to":["lou"],"sender":{"base64":"AA=="},"message_id":"\u00e9","payload":[1,-2,2.5,true,null,"\u00e9",{"a":[]}]}
+		{"conversation_id":"c","conversation_seq":1,"to":["lou"],"payload":"text"}
+	END
+	fill <lines
+	run -0 read_mailbox box -u lou
+	[ "${lines[0]}" = '{"mailbox_seq":1,"conversation_id":{"base64":"//4="},"conversation_seq":1,"message_id":"é","sender":{"base64":"AA=="},"created_at":1001,"payload":[1,-2,2.5,true,null,"é",{"a":[]}]}' ]
+	[[ ${lines[1]} == *'"payload":"text"}' ]]
+	run -0 read_mailbox history -u lou --conversation $'\xff\xfe'
+	[ "${#lines[@]}" = 1 ]
+}
+
+@test "payloads of msgpack that JSON doesn't have" {
+	/usr/bin/python3 - <<-'END' >value
+		import base64, json, msgpack
+		message = {"v": 1, "id": b"i" * 16, "digest": b"d" * 16, "conversation_id": "c", "conversation_seq": 1,
+		           "message_id": "m", "sender": "s", "created_at": 1, "chunk": [1, 1], "to": ["lou"],
+		           "payload": {1: b"\x00\xff", "e": msgpack.ExtType(5, b"x"), "u": 2**64 - 1}}
+		print(json.dumps({"raw": base64.b64encode(msgpack.packb(message)).decode(), "partition": 3}))
+	END
+	fill <value
+	run -0 read_mailbox box -u lou
+	run -0 jq -c .payload <<<"$output"
+	[ "$output" = '{"1":{"base64":"AP8="},"e":{"base64":"eA==","ext":5},"u":{"u64":"18446744073709551615"}}' ]
+}
+
+@test "a body that was trimmed is null" {
+	some_messages | fill
+	# [0, digest]: what is left of the claim of offset 0.
+	redis_cli a EVAL "local v = redis.call('hget', KEYS[1], '1')
+		redis.call('hset', KEYS[1], '1', '\146' .. v:sub(2, 20))" 1 "qim:{3}:log:c"
+	run -0 read_mailbox history -u lou --conversation c -c 1
+	[ "$output" = '{"mailbox_seq":1,"conversation_id":"c","conversation_seq":1,"message_id":null,"sender":null,"created_at":null,"payload":null}' ]
+}
+
+@test "keys of another type: 65 with the key's name" {
+	some_messages | fill
+	redis_cli a SET "qim:{3}:box:lou" x
+	run -65 read_mailbox box -u lou
+	expect_message 'qim:{3}:box:lou: WRONGTYPE'
+	redis_cli a DEL "qim:{3}:box:lou"
+	redis_cli a ZADD "qim:{3}:box:lou" 1 x
+	run -65 read_mailbox box -u lou
+	expect_message 'reference'
+	redis_cli a HSET "qim:{2}:log:c" 1 x
+	run -65 read_mailbox history -u bob --conversation c
+	expect_message 'claim'
+}
+
+@test "no Redis: 69, a password: 77, an ACL user" {
+	local words
+	run -69 mailbox-read box -u lou -r "127.0.0.1:$(free_port)" --connect-ms 200
+	expect_message 'Connection refused'
+	run -69 mailbox-read --check box -u lou -r "127.0.0.1:$(free_port)" --connect-ms 200
+	run -0 mailbox-read --check box -u lou -r "$R"
+	some_messages | fill
+	read -r -d '' -a words < <(sed -n '/^ACL SETUSER read/,/^\.Ed/p' \
+		"$qim_root/man/qim-mailbox.5" | grep -v '^\.Ed') || true
+	[ "${#words[@]}" -gt 5 ]
+	redis_cli a "${words[@]}"
+	echo secret >password
+	chmod 600 password
+	run -0 read_mailbox box -u lou --user read --password-file password
+	[ "${#lines[@]}" = 4 ]
+	run -0 read_mailbox history -u lou --conversation c --user read --password-file password
+	run -0 read_mailbox conversations -u lou --user read --password-file password
+	run -0 read_mailbox positions -t dispatch --user read --password-file password
+	redis_cli a ACL SETUSER read -hget
+	run -77 read_mailbox box -u lou --user read --password-file password
+	expect_message NOPERM
+	redis_cli a CONFIG SET requirepass other
+	run -77 read_mailbox box -u lou
+	expect_message NOAUTH
+}
+
+@test "options: 64" {
+	run -64 mailbox-read
+	expect_message "'': wants conversations, history, box or positions"
+	run -64 mailbox-read all
+	expect_message "'all': wants conversations, history, box or positions"
+	run -64 mailbox-read box -u lou
+	expect_message '-r: missing'
+	run -64 read_mailbox box
+	expect_message '-u: missing: box wants it'
+	run -64 read_mailbox positions
+	expect_message '-t: missing: positions wants it'
+	run -64 read_mailbox history -u lou
+	expect_message '--conversation: missing: history wants it'
+	run -64 read_mailbox box -u lou -t dispatch
+	expect_message '-t: not with box'
+	run -64 read_mailbox conversations -u lou --from 3
+	expect_message '--from: not with conversations'
+	run -64 read_mailbox box -u lou --reverse
+	expect_message '--reverse: not with box'
+	run -64 read_mailbox positions -t dispatch -c 3
+	expect_message '-c: not with positions'
+	run -64 read_mailbox box -u "$(printf 'x%.0s' {1..256})"
+	expect_message '-u: 256 bytes, an id has at most 255'
+	run -64 read_mailbox positions -t 'a b'
+	expect_message "-t: 'a b': not a topic's name"
+	run -64 read_mailbox box -u lou -c 10001
+	expect_message 'wants a number from 1 to 10000 entries'
+}
+
+@test "-h and -V; the reader gone" {
+	run -0 mailbox-read -h
+	[[ $output == 'usage: mailbox-read '* ]]
+	run -0 mailbox-read -V
+	[[ $output == 'mailbox-read (qim) '* ]]
+	some_messages | fill
+	{
+		sleep 0.2
+		read_mailbox box -u lou || echo $? >status
+	} | true
+	[ "$(cat status)" = 75 ]
+}
