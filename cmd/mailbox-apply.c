@@ -19,7 +19,7 @@
 #include "base/opt.h"
 #include "base/program.h"
 #include "base/signals.h"
-#include "redis/reader.h"
+#include "redis/marks.h"
 #include "redis/shard.h"
 
 static const char synopsis[] =
@@ -97,7 +97,7 @@ check_node(uint32_t place, struct err *err)
 
 	if (client_init(
 		&client, node, &login, options.common.connect_ms, err) == 0 &&
-	    reader_check_place(&client, &mailbox, place, err) == 0)
+	    marks_check_place(&client, &mailbox, place, err) == 0)
 		told = client_check_durable(&client, text, sizeof(text), err);
 	client_release(&client);
 	if (told < 0)

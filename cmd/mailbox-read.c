@@ -14,6 +14,7 @@
 #include "base/opt.h"
 #include "base/program.h"
 #include "base/signals.h"
+#include "redis/marks.h"
 #include "redis/reader.h"
 #include "stream/view.h"
 
@@ -170,7 +171,7 @@ print_positions(struct err *err)
 
 	if (marks == NULL)
 		return err_memory(err, "positions");
-	result = reader_marks(
+	result = marks_read(
 	    &nodes, &login, options.common.connect_ms, &mailbox, marks, err);
 	for (uint32_t p = 0; p < mailbox.partitions && result == 0; p++) {
 		snprintf(line, sizeof(line), "%s %lu %llu\n", mailbox.topic,

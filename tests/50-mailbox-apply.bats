@@ -1,4 +1,5 @@
 # mailbox-apply on real redis-servers.
+# shellcheck disable=SC2030,SC2031  # each test sets its R
 # shellcheck disable=SC2154  # stderr is set by run
 bats_require_minimum_version 1.5.0
 load lib/common
@@ -176,6 +177,37 @@ messages() {
 		"dispatch partitions=4 nodes=2 place=1" ]
 }
 
+@test "one node of two is killed: the batches of the other go on" {
+	local ra
+	start a
+	ra=$R
+	start b
+	R=$ra,$R
+	{
+		echo '{"conversation_id":"c","conversation_seq":1,"to":["lou","bob"]}'
+		echo '{"wait":"go"}'
+		echo '{"conversation_id":"c","conversation_seq":2,"to":["bob"]}'
+		echo '{"wait":"go2"}'
+		echo '{"conversation_id":"c","conversation_seq":3,"to":["lou","bob"]}'
+	} >lines
+	feed lines
+	redis_kill b
+	touch go
+	wait_until 10 has_receipt 3
+	touch go2
+	wait_until 10 grep -q 'connecting again' err
+	wait_until 10 entry_is_there a "qim:{2}:box:bob" 3
+	redis_restart b
+	wait "$PID"
+	[ "$(redis_cli b ZCARD "qim:{3}:box:lou")" = 2 ]
+	[ "$(redis_cli a ZCARD "qim:{2}:box:bob")" = 3 ]
+}
+
+# entry_is_there NAME BOX COUNT
+entry_is_there() {
+	[ "$(redis_cli "$1" ZCARD "$2")" = "$3" ]
+}
+
 @test "a batch in parts has one receipt" {
 	start a
 	messages | stream --parts >in
@@ -244,10 +276,16 @@ run_waiting() {
 		echo '{"wait":"go"}'
 		messages | tail -n +4
 	} >lines
-	mkfifo pipe
-	stream <lines >pipe 3>&- &
 	# shellcheck disable=SC2086
-	apply $1 <pipe >out 2>err 3>&- &
+	feed lines $1
+}
+
+# feed FILE [option]...: mailbox-apply of the lines in FILE; sets PID, and
+# returns after the second batch's receipt.
+feed() {
+	mkfifo pipe
+	stream <"$1" >pipe 3>&- &
+	apply "${@:2}" <pipe >out 2>err 3>&- &
 	PID=$!
 	wait_until 10 has_receipt 2
 }
@@ -486,7 +524,7 @@ lose() {
 @test "options: 64" {
 	run -64 mailbox-apply
 	expect_message '-r: missing'
-	for list in localhost :1 a:0 a:65536 a:x a:1, ,a:1 unix: unix:x ::1:6379; do
+	for list in localhost :1 a:0 a:65536 a:x 'a:1,' ',a:1' '[]:1' unix: unix:x ::1:6379; do
 		run -64 mailbox-apply -r "$list"
 		expect_message 'wants host:port or unix:/path'
 	done
@@ -549,6 +587,10 @@ lose() {
 		'{"raw":"AQ==","partition":3,"offset":4}' | stream >in
 	run -65 --separate-stderr applies <in
 	expect_message 'input: batch 2: offset 4 after 5'
+	messages | stream | stream-dump | sed '2s/"dispatch"/"other"/g' |
+		stream-make >in
+	run -65 --separate-stderr applies <in
+	expect_message 'input: topic other, wants dispatch alone'
 }
 
 @test "the reader gone: 75" {

@@ -1,5 +1,5 @@
 # mailbox-read on a real redis-server, filled by mailbox-apply.
-# shellcheck disable=SC2154  # stderr is set by run
+# shellcheck disable=SC2030,SC2031  # each test sets its R
 bats_require_minimum_version 1.5.0
 load lib/common
 load lib/redis
@@ -10,9 +10,8 @@ setup() {
 	R=127.0.0.1:$(redis_port a)
 }
 
-# fill [dispatch-stream.py's arguments] < lines
 fill() {
-	/usr/bin/python3 "$qim_root/tests/lib/dispatch-stream.py" "$@" |
+	/usr/bin/python3 "$qim_root/tests/lib/dispatch-stream.py" |
 		mailbox-apply -q -n 4 -r "$R" >/dev/null
 }
 
@@ -79,7 +78,7 @@ some_messages() {
 }
 
 @test "history in pages is the whole, in both directions" {
-	local from page
+	local from
 	seq 1 1200 | jq -c '{conversation_id: "c", conversation_seq: .,
 		to: (if . % 3 == 0 then ["lou", "bob"] else ["bob"] end)}' | fill
 	read_mailbox history -u lou --conversation c -c 10000 |

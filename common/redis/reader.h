@@ -63,16 +63,4 @@ int reader_history(struct reader *reader, struct slice conversation,
     uint64_t from, bool reverse, uint64_t most, reader_message *show,
     struct err *err);
 
-/* Checks that the node at `place` holds no mark of a partition that belongs
- * to another place of the list: of the first partition of each place.
- * -1: EX_CONFIG, as client_call(). */
-int reader_check_place(struct client *client, const struct mailbox *mailbox,
-    uint32_t place, struct err *err);
-
-/* Reads the marks of all partitions into marks[], 0 where there is none;
- * mailbox->topic must be set.  -1: as reader_init(). */
-int reader_marks(const struct nodes *nodes, const struct login *login,
-    uint64_t timeout_ms, const struct mailbox *mailbox, uint64_t *marks,
-    struct err *err);
-
 #endif

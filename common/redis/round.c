@@ -97,6 +97,11 @@ use_place(struct round *round, const struct advance *advance)
 void
 round_add(struct round *round, struct share *share)
 {
+	/* Another node's batch. */
+	if (share->count == 0 && share->advance_count == 0) {
+		share->done = true;
+		return;
+	}
 	for (size_t i = 0; i < share->advance_count; i++)
 		use_place(round, &share->advances[i]);
 	if (round->last == NULL) {

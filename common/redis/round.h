@@ -100,7 +100,8 @@ int round_init(struct round *round, const struct mailbox *mailbox,
     uint32_t node, struct err *err);
 void round_release(struct round *round);
 
-/* Appends a share to the queue; it and its entries must live until done. */
+/* Appends a share to the queue; it and its entries must live until done.  One
+ * without entries and ranges is done at once. */
 void round_add(struct round *round, struct share *share);
 
 /* Begins on a new connection; `id` is a number in hex that no connection had

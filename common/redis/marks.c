@@ -1,0 +1,121 @@
+#include "redis/marks.h"
+
+void
+marks_ask(struct commands *commands, const struct stem *stem)
+{
+	commands_begin(commands, 5, "ZRANGE");
+	mailbox_key(commands, stem, "mark", (struct slice){0});
+	commands_text(commands, "0");
+	commands_text(commands, "1");
+	commands_text(commands, "WITHSCORES");
+}
+
+/* What a mark's text must end with where the topic isn't known, or be. */
+static bool
+fits(struct slice found, const struct mailbox *mailbox, uint32_t place,
+    char text[MARK_TEXT_BYTES])
+{
+	size_t bytes;
+
+	mark_text(mailbox, place, text);
+	bytes = strlen(text);
+	if (*mailbox->topic != '\0')
+		return slice_is(found, text);
+	return found.bytes > bytes &&
+	    memcmp(found.data + found.bytes - bytes, text, bytes) == 0;
+}
+
+int
+marks_take(const struct reply *reply, const struct stem *stem,
+    const struct mailbox *mailbox, uint32_t place, uint64_t *mark,
+    struct err *err)
+{
+	char text[MARK_TEXT_BYTES];
+
+	*mark = 0;
+	if (reply->type == REPLY_ARRAY && reply->count == 0)
+		return 0;
+	if (reply->type != REPLY_ARRAY || !reply_number(&reply->items[1], mark))
+		return err_set(err, EX_DATAERR, "%.*smark: not an offset",
+		    (int)stem->bytes, stem->text);
+	for (size_t i = 0; i < reply->count; i += 2)
+		if (!fits(reply->items[i].text, mailbox, place, text))
+			return err_set(err, EX_CONFIG,
+			    "%.*smark: it is of '%.*s', -r, -n and -t say "
+			    "'%s'",
+			    (int)stem->bytes, stem->text,
+			    (int)reply->items[i].text.bytes,
+			    (const char *)reply->items[i].text.data, text);
+	return 0;
+}
+
+int
+marks_check_place(struct client *client, const struct mailbox *mailbox,
+    uint32_t place, struct err *err)
+{
+	struct stem stem;
+
+	for (uint32_t p = 0; p < mailbox->nodes; p++) {
+		stem_init(&stem, mailbox->prefix, p);
+		marks_ask(&client->commands, &stem);
+	}
+	if (client_call(client, err) < 0)
+		return -1;
+	for (uint32_t p = 0; p < mailbox->nodes; p++) {
+		const struct reply *reply = &client->replies[p];
+
+		if (p == place || reply->count == 0)
+			continue;
+		return err_set(err, EX_CONFIG,
+		    "redis %s: %s:{%lu}:mark: it is of '%.*s', but in -r this "
+		    "node has place=%lu of nodes=%lu",
+		    client->node->text, mailbox->prefix, (unsigned long)p,
+		    (int)reply->items[0].text.bytes,
+		    (const char *)reply->items[0].text.data,
+		    (unsigned long)place, (unsigned long)mailbox->nodes);
+	}
+	return 0;
+}
+
+static int
+read_node_marks(struct client *client, const struct mailbox *mailbox,
+    uint32_t place, uint64_t *marks, struct err *err)
+{
+	struct stem stem;
+	size_t reply = 0;
+
+	if (marks_check_place(client, mailbox, place, err) < 0)
+		return -1;
+	for (uint32_t p = place; p < mailbox->partitions; p += mailbox->nodes) {
+		stem_init(&stem, mailbox->prefix, p);
+		marks_ask(&client->commands, &stem);
+	}
+	if (client->commands.count > 0 && client_call(client, err) < 0)
+		return -1;
+	for (uint32_t p = place; p < mailbox->partitions; p += mailbox->nodes) {
+		stem_init(&stem, mailbox->prefix, p);
+		if (marks_take(&client->replies[reply++], &stem, mailbox, place,
+			&marks[p], err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+marks_read(const struct nodes *nodes, const struct login *login,
+    uint64_t timeout_ms, const struct mailbox *mailbox, uint64_t *marks,
+    struct err *err)
+{
+	struct client client;
+	int result = 0;
+
+	for (uint32_t i = 0; i < nodes->count && result == 0; i++) {
+		result = client_init(
+		    &client, &nodes->all[i], login, timeout_ms, err);
+		if (result == 0)
+			result =
+			    read_node_marks(&client, mailbox, i, marks, err);
+		client_release(&client);
+	}
+	return result;
+}
