@@ -19,12 +19,14 @@
 struct patience {
 	uint64_t start_us, deadline_us;
 	int slice_ms;
+	rd_kafka_resp_err_t why; /* of the tries before: what says most */
 };
 
 static struct patience
 patience_until(uint64_t deadline_us)
 {
-	return (struct patience){clock_us(), deadline_us, SLICE_FIRST_MS};
+	return (struct patience){clock_us(), deadline_us, SLICE_FIRST_MS,
+	    RD_KAFKA_RESP_ERR_NO_ERROR};
 }
 
 /* Milliseconds for the next try. */
@@ -87,7 +89,7 @@ kafka_client_poll(struct kafka_client *client, struct err *err)
 /* After a try that gave `error`: 1 try again, 0 it was answered, -1 it
  * failed for good, with *err. */
 static int
-judge(struct kafka_client *client, const struct patience *patience,
+judge(struct kafka_client *client, struct patience *patience,
     rd_kafka_resp_err_t error, const char *what, struct err *err)
 {
 	int code = kafka_error_code(error);
@@ -98,6 +100,9 @@ judge(struct kafka_client *client, const struct patience *patience,
 		return err_prefix(err, "%s", what);
 	if (code != EX_UNAVAILABLE && code != EX_TEMPFAIL)
 		return kafka_error_set(err, error, what);
+	if (error != RD_KAFKA_RESP_ERR__TIMED_OUT ||
+	    patience->why == RD_KAFKA_RESP_ERR_NO_ERROR)
+		patience->why = error;
 	if (client->give_up != NULL && client->give_up())
 		return err_set(err, EX_TEMPFAIL,
 		    "%s: told to stop before an answer", what);
@@ -107,7 +112,7 @@ judge(struct kafka_client *client, const struct patience *patience,
 	    (unsigned long long)(patience->deadline_us - patience->start_us +
 		999) /
 		1000,
-	    rd_kafka_err2str(error));
+	    rd_kafka_err2str(patience->why));
 }
 
 /* Some errors come back at once; don't hurry then. */
