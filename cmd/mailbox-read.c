@@ -16,6 +16,7 @@
 #include "base/signals.h"
 #include "redis/marks.h"
 #include "redis/reader.h"
+#include "stream/jsonl.h"
 #include "stream/view.h"
 
 static const char synopsis[] =
@@ -26,9 +27,6 @@ static const char synopsis[] =
     "                    [--conversation id] [--from seq] [--reverse]\n"
     "                    [-c entries]\n"
     "                    conversations | history | box | positions\n";
-
-/* Lines are gathered up to here before they are written. */
-#define GATHER_BYTES ((size_t)64 << 10)
 
 #define ENTRIES_MAX 10000
 #define TOPIC_BYTES_MAX 249
@@ -81,42 +79,7 @@ static struct nodes nodes;
 static struct login login;
 static struct mailbox mailbox;
 static struct reader reader;
-static struct buf lines;
-
-static int
-flush(struct err *err)
-{
-	struct iovec piece = {lines.data, lines.bytes};
-
-	if (lines.failed)
-		return err_memory(err, "output");
-	if (io_write_all(STDOUT_FILENO, &piece, 1, err) < 0)
-		return -1;
-	buf_reset(&lines);
-	return 0;
-}
-
-static int
-gather(const char *text, size_t bytes, void *unused)
-{
-	(void)unused;
-	buf_append(&lines, text, bytes);
-	return lines.failed ? -1 : 0;
-}
-
-/* Writes a line and drops the reference; NULL: memory had run out. */
-static int
-print(json_t *json, struct err *err)
-{
-	int failed = json == NULL ||
-	    json_dump_callback(json, gather, NULL, JSON_COMPACT) < 0;
-
-	json_decref(json);
-	if (failed)
-		return err_memory(err, "output");
-	buf_append(&lines, "\n", 1);
-	return lines.bytes < GATHER_BYTES ? 0 : flush(err);
-}
+static struct jsonl output;
 
 static int
 print_conversation(const struct conversation *conversation, struct err *err)
@@ -125,11 +88,12 @@ print_conversation(const struct conversation *conversation, struct err *err)
 	    ? json_sprintf("%d+", READER_UNREAD_MOST)
 	    : json_integer((json_int_t)conversation->unread);
 
-	return print(json_pack("{s:o,s:I,s:I,s:I,s:o}", "conversation_id",
-			 view_bytes(conversation->id, "base64"), "created_at",
-			 (json_int_t)conversation->created_at_ms, "last_seq",
-			 (json_int_t)conversation->last_seq, "read_seq",
-			 (json_int_t)conversation->read_seq, "unread", unread),
+	return jsonl_print(&output,
+	    json_pack("{s:o,s:I,s:I,s:I,s:o}", "conversation_id",
+		view_bytes(conversation->id, "base64"), "created_at",
+		(json_int_t)conversation->created_at_ms, "last_seq",
+		(json_int_t)conversation->last_seq, "read_seq",
+		(json_int_t)conversation->read_seq, "unread", unread),
 	    err);
 }
 
@@ -147,7 +111,7 @@ print_message(const struct message *message, struct err *err)
 {
 	const struct claim *claim = &message->claim;
 
-	return print(
+	return jsonl_print(&output,
 	    json_pack("{s:I,s:o,s:I,s:o,s:o,s:o,s:o}", "mailbox_seq",
 		(json_int_t)message->mailbox_seq, "conversation_id",
 		view_bytes(message->conversation, "base64"), "conversation_seq",
@@ -176,7 +140,7 @@ print_positions(struct err *err)
 	for (uint32_t p = 0; p < mailbox.partitions && result == 0; p++) {
 		snprintf(line, sizeof(line), "%s %lu %llu\n", mailbox.topic,
 		    (unsigned long)p, (unsigned long long)marks[p]);
-		buf_append(&lines, line, strlen(line));
+		result = jsonl_text(&output, line, err);
 	}
 	free(marks);
 	return result;
@@ -218,6 +182,7 @@ show(const struct command *command, struct err *err)
 {
 	int result;
 
+	jsonl_init(&output, STDOUT_FILENO);
 	mailbox = (struct mailbox){options.prefix,
 	    options.topic == NULL ? "" : options.topic,
 	    (uint32_t)options.partitions, nodes.count};
@@ -228,7 +193,7 @@ show(const struct command *command, struct err *err)
 	else
 		result = print_of_user(command, err);
 	if (result == 0)
-		result = flush(err);
+		result = jsonl_flush(&output, err);
 	if (result == 0)
 		result = io_close_output(STDOUT_FILENO, err);
 	return result;
@@ -238,7 +203,7 @@ static void
 release(void)
 {
 	reader_release(&reader);
-	buf_release(&lines);
+	jsonl_release(&output);
 	login_release(&login);
 	nodes_release(&nodes);
 }

@@ -13,15 +13,13 @@
 #include "base/opt.h"
 #include "base/program.h"
 #include "base/signals.h"
+#include "stream/jsonl.h"
 #include "stream/record.h"
 #include "stream/view.h"
 
 static const char synopsis[] =
     "usage: stream-dump [-hqVv] [--check] [--connect-ms ms] [--with-parent]\n"
     "                   [-d] [--rec | --time]\n";
-
-/* Lines are gathered up to here before they are written. */
-#define GATHER_BYTES ((size_t)64 << 10)
 
 static struct options {
 	struct opt_common common;
@@ -37,43 +35,7 @@ static const struct opt table[] = {
     {0},
 };
 
-static struct buf lines;
-
-static int
-flush(struct err *err)
-{
-	struct iovec piece = {lines.data, lines.bytes};
-
-	if (lines.failed)
-		return err_memory(err, "output");
-	if (io_write_all(STDOUT_FILENO, &piece, 1, err) < 0)
-		return -1;
-	buf_reset(&lines);
-	return 0;
-}
-
-static int
-gather(const char *text, size_t bytes, void *unused)
-{
-	(void)unused;
-	buf_append(&lines, text, bytes);
-	return lines.failed ? -1 : 0;
-}
-
-/* Writes a line and drops the reference; NULL: memory had run out. */
-static int
-print(json_t *json, struct err *err)
-{
-	int failed = json == NULL ||
-	    json_dump_callback(
-		json, gather, NULL, JSON_COMPACT | JSON_ENCODE_ANY) < 0;
-
-	json_decref(json);
-	if (failed)
-		return err_memory(err, "output");
-	buf_append(&lines, "\n", 1);
-	return lines.bytes < GATHER_BYTES ? 0 : flush(err);
-}
+static struct jsonl output;
 
 static enum view_bin
 bin_view(void)
@@ -98,7 +60,7 @@ print_map(struct slice map, struct err *err)
 		json_object_setn_new(object, (const char *)key.data, key.bytes,
 		    view_msgpack(&cursor, bin));
 	}
-	return print(object, err);
+	return jsonl_print(&output, object, err);
 }
 
 static json_t *
@@ -126,13 +88,14 @@ print_records(struct batch *batch, struct err *err)
 	int more;
 
 	while ((more = record_next(batch, &record, err)) == 1)
-		if (print(json_pack("{s:o,s:I,s:o,s:o,s:o}", "src",
-			      view_source(
-				  &batch->head, record.src, record.offset),
-			      "timestamp", (json_int_t)record.timestamp_ms,
-			      "key", view_bin(record.key, bin_view()), "value",
-			      view_bin(record.value, bin_view()), "headers",
-			      view_headers(record.headers)),
+		if (jsonl_print(&output,
+			json_pack("{s:o,s:I,s:o,s:o,s:o}", "src",
+			    view_source(
+				&batch->head, record.src, record.offset),
+			    "timestamp", (json_int_t)record.timestamp_ms, "key",
+			    view_bin(record.key, bin_view()), "value",
+			    view_bin(record.value, bin_view()), "headers",
+			    view_headers(record.headers)),
 			err) < 0)
 			return -1;
 	return more;
@@ -145,14 +108,15 @@ print_dispatches(struct batch *batch, struct err *err)
 	int more;
 
 	while ((more = dispatch_record_next(batch, &record, err)) == 1)
-		if (print(json_pack("{s:o,s:o,s:i,s:o,s:o,s:o}", "src",
-			      view_source(
-				  &batch->head, record.src, record.offset),
-			      "topic", view_bytes(record.topic, "str64"),
-			      "partition", (int)record.partition, "key",
-			      view_bin(record.key, bin_view()), "value",
-			      view_bin(record.value, bin_view()), "headers",
-			      view_headers(record.headers)),
+		if (jsonl_print(&output,
+			json_pack("{s:o,s:o,s:i,s:o,s:o,s:o}", "src",
+			    view_source(
+				&batch->head, record.src, record.offset),
+			    "topic", view_bytes(record.topic, "str64"),
+			    "partition", (int)record.partition, "key",
+			    view_bin(record.key, bin_view()), "value",
+			    view_bin(record.value, bin_view()), "headers",
+			    view_headers(record.headers)),
 			err) < 0)
 			return -1;
 	return more;
@@ -190,7 +154,7 @@ view_steps(const struct item_head *head)
 static int
 print_times(const struct item_head *head, uint64_t records, struct err *err)
 {
-	return print(
+	return jsonl_print(&output,
 	    json_pack("{s:I,s:I,s:o}", "batch", (json_int_t)head->number,
 		"records", (json_int_t)records, "steps_us", view_steps(head)),
 	    err);
@@ -227,7 +191,7 @@ print_end(const struct stream_in *in, struct err *err)
 {
 	if (options.records || options.times)
 		return 0;
-	return print(
+	return jsonl_print(&output,
 	    json_pack("{s:b,s:I,s:I}", "end", true, "batches",
 		(json_int_t)in->batches, "records", (json_int_t)in->records),
 	    err);
@@ -237,9 +201,11 @@ print_end(const struct stream_in *in, struct err *err)
 static int
 flush_when_idle(struct err *err)
 {
-	if (lines.bytes == 0)
+	if (output.lines.bytes == 0)
 		return 0;
-	return io_wait_readable(STDIN_FILENO, 0, err) == 0 ? flush(err) : 0;
+	return io_wait_readable(STDIN_FILENO, 0, err) == 0
+	    ? jsonl_flush(&output, err)
+	    : 0;
 }
 
 static int
@@ -272,16 +238,16 @@ dump(struct err *err)
 	int result;
 
 	stream_in_init(&in, STDIN_FILENO, STREAM_ANY);
-	buf_init(&lines);
+	jsonl_init(&output, STDOUT_FILENO);
 	result = run(&in, err);
 	/* What came before an error is shown. */
-	if (flush(&flush_err) < 0 && result == 0) {
+	if (jsonl_flush(&output, &flush_err) < 0 && result == 0) {
 		*err = flush_err;
 		result = -1;
 	}
 	if (result == 0)
 		result = io_close_output(STDOUT_FILENO, err);
-	buf_release(&lines);
+	jsonl_release(&output);
 	stream_in_release(&in);
 	return result;
 }
