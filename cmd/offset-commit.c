@@ -29,10 +29,9 @@
 
 static const char synopsis[] =
     "usage: offset-commit [-hqVv] [--check] [--connect-ms ms] [--with-parent]\n"
-    "                     [-F file] [-X name=value] [--dry-run]\n"
-    "                     [--every-batch] [--interval ms]\n"
-    "                     [--set topic[:partitions]=where] -b brokers\n"
-    "                     -g group\n";
+    "                     -b brokers -g group [-F file] [-X name=value] ...\n"
+    "                     [--interval ms] [--every-batch] [--dry-run]\n"
+    "                     [--set topic[:partitions]=where] ...\n";
 
 static struct options {
 	struct opt_common common;

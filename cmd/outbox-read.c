@@ -24,10 +24,10 @@
 
 static const char synopsis[] =
     "usage: outbox-read [-hqVv] [--check] [--connect-ms ms] [--with-parent]\n"
-    "                   [-e] [-F file] [-X name=value] [-p partitions]\n"
-    "                   [-g group] [-o where] [--first where] [-c count]\n"
-    "                   [--batch records] [--batch-bytes bytes]\n"
-    "                   [--batch-ms ms] -b brokers -t topic\n";
+    "                   -b brokers -t topic [-F file] [-X name=value] ...\n"
+    "                   [-p partitions] [-g group] [-o where] [--first where]\n"
+    "                   [-c count] [-e] [--batch records]\n"
+    "                   [--batch-bytes bytes] [--batch-ms ms]\n";
 
 /* How long a TERM, or a reader that left, may go unnoticed while idle. */
 #define IDLE_MS 100
