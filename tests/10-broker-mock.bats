@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # broker-mock: a Kafka in one process.
+# shellcheck disable=SC2016,SC2030,SC2031
 
 bats_require_minimum_version 1.5.0
 load lib/common

@@ -1,0 +1,475 @@
+#!/usr/bin/env bats
+# dispatch-produce: dispatches into Kafka, receipts in order.
+# shellcheck disable=SC2016,SC2030,SC2031
+
+bats_require_minimum_version 1.5.0
+load lib/common
+
+# mock [option]...: one for each test, so that topics are empty.
+mock() {
+	start_mock -n 2 -t dispatch:8 "$@"
+}
+
+teardown_file() {
+	stop_mock
+}
+
+setup() {
+	[[ $BATS_TEST_DESCRIPTION == *' (own mock)' ]] || mock
+	stream=$BATS_TEST_TMPDIR/in.qim
+	answer=$BATS_TEST_TMPDIR/out.qim
+}
+
+# The lines of a stream: hello, then end_line says how it ends.
+hello() {
+	jq -nc --argjson partitions "${1:-8}" '{qim: 1, minor: 0,
+		kind: "dispatches", from: "fanout-plan", run: 7,
+		topic: "outbox", group: "g",
+		start: [["outbox", 0, 0, "stored"]], partitions: $partitions}'
+}
+
+# batch N FROM NEXT RECORDS: one frame; RECORDS is what stands in rec.
+batch() {
+	echo "{\"batch\":$1,\"src\":[[\"outbox\",0,$2,$3]],\"at\":[]${5:+,$5},\"rec\":[$4]}"
+}
+
+end_line() {
+	echo "{\"end\":true,\"batches\":$1,\"records\":$2}"
+}
+
+# record OFFSET [VALUE]: to partition OFFSET modulo 8.
+record() {
+	echo "[null,$(($1 % 8)),\"k$1\",\"${2-v$1}\",null,[0,$1]]"
+}
+
+# many BATCHES RECORDS: a whole stream, to partitions in turn.
+many() {
+	jq -nc --argjson b "$1" --argjson r "$2" --arg hello "$(hello)" '
+		($hello | fromjson),
+		(range($b) as $n | {batch: ($n + 1),
+			src: [["outbox", 0, ($n * $r), (($n + 1) * $r)]],
+			at: [], rec: [range($n * $r; ($n + 1) * $r) |
+				[null, . % 8, "k\(.)", "v\(.)", null, [0, .]]]}),
+		{end: true, batches: $b, records: ($b * $r)}'
+}
+
+produce() {
+	dispatch-produce -b "$MOCK_BROKERS" -t dispatch --connect-ms 5000 "$@"
+}
+
+# What is on the topic, a JSON line each, from an independent reader.
+topic() {
+	kcat -C -b "$MOCK_BROKERS" -t "$1" -e -q -J "${@:2}" 2>/dev/null
+}
+
+receipts() {
+	stream-dump <"$answer" 2>/dev/null | jq -c 'select(.src and .batch)'
+}
+
+@test "records are in the topic as they were, and receipts tell of them" {
+	{
+		hello
+		batch 1 0 0 ''
+		batch 2 0 3 '[null,2,"k","v",null,[0,0]],
+			[null,2,null,null,null,[0,1]],
+			[null,3,"","",[["h","x"],["n",null],["h","y"]],[0,2]]'
+		end_line 2 3
+	} | tr -d '\n\t' | sed 's/}{/}\n{/g' | stream-make >"$stream"
+	produce <"$stream" >"$answer"
+	run -0 bash -c 'kcat -C -b "$MOCK_BROKERS" -t dispatch -p 2 -e -q -Z \
+		-f "%o %k=%s %K %S\n"'
+	[ "${lines[0]}" = '0 k=v 1 1' ]
+	[ "${lines[1]}" = '1 NULL=NULL -1 -1' ]
+	run -0 bash -c 'kcat -C -b "$MOCK_BROKERS" -t dispatch -p 3 -e -q \
+		-f "%K %S %h\n"'
+	[ "$output" = '0 0 h=x,n=NULL,h=y' ]
+	run -0 receipts
+	[ "$(jq -c 'del(.at)' <<<"${lines[0]}")" = \
+		'{"batch":1,"src":[["outbox",0,0,0]],"in":0,"out":0,"dead":0,"bytes":0}' ]
+	[ "$(jq -c 'del(.at)' <<<"${lines[1]}")" = \
+		'{"batch":2,"src":[["outbox",0,0,3]],"in":3,"out":3,"dead":0,"bytes":2}' ]
+	run -0 bash -c 'stream-dump <"$1" | jq -c "[.kind, .from, .durable,
+		.partitions, .topic, .group, .run, .end, .records]"' _ "$answer"
+	[ "${lines[0]}" = \
+		'["receipts","dispatch-produce",true,8,"outbox","g",7,null,null]' ]
+	[ "${lines[-1]}" = '[null,null,null,null,null,null,null,true,3]' ]
+}
+
+@test "times: enqueue, then acks, behind those of the stages before" {
+	{
+		hello
+		echo '{"batch":1,"src":[["outbox",0,0,1]],"at":[["fanout-plan","plan",1,2]],"rec":[[null,0,"k","v",null,[0,0]]]}'
+		end_line 1 1
+	} | stream-make | produce >"$answer"
+	run -0 bash -c 'stream-dump <"$1" | jq -c ".at? // empty |
+		[map(.[:2]), (.[1][2] <= .[1][3]), (.[1][3] <= .[2][2]),
+		(.[2][2] < .[2][3])]"' _ "$answer"
+	[ "$output" = '[[["fanout-plan","plan"],["dispatch-produce","enqueue"],["dispatch-produce","acks"]],true,true,true]' ]
+}
+
+@test "partition -1: by the key, as Kafka's own partitioner does (own mock)" {
+	mock -t keys:8 -t reference:8
+	local keys
+	keys=$(seq 40 | sed 's/^/key-/')
+	kcat -P -b "$MOCK_BROKERS" -t reference -K : -p -1 \
+		-X topic.partitioner=murmur2_random <<<"${keys//$'\n'/:x$'\n'}:x"
+	{
+		hello
+		batch 1 0 40 "$(seq -s, 40 | sed -E \
+			's/([0-9]+)/[null,-1,"key-\1","x",null,[0,0]]/g')"
+		end_line 1 40
+	} | stream-make | dispatch-produce -b "$MOCK_BROKERS" -t keys >"$answer"
+	placed() {
+		kcat -C -b "$MOCK_BROKERS" -t "$1" -e -q -f '%k %p\n' | sort
+	}
+	placed keys >"$BATS_TEST_TMPDIR/keys"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/keys")" -eq 40 ]
+	[ "$(cut -d ' ' -f 2 "$BATS_TEST_TMPDIR/keys" | sort -u | wc -l)" -gt 4 ]
+	diff "$BATS_TEST_TMPDIR/keys" <(placed reference)
+}
+
+@test "receipts come in order, whatever the order of the acknowledgements" {
+	local window
+	for window in 1 3 16 1024; do
+		many 40 30 | stream-make | produce -w "$window" >"$answer"
+		run -0 jq -sc 'map(.batch) == [range(1; 41)], (map(.in) | add)' \
+			<(receipts)
+		[ "${lines[0]}" = true ]
+		[ "${lines[1]}" -eq 1200 ]
+	done
+}
+
+@test "also where requests fail and are sent again (own mock)" {
+	local idempotent
+	many 20 16 | stream-make >"$stream"
+	for idempotent in false true; do
+		mock --error produce=NOT_LEADER_FOR_PARTITION:3 \
+			--error produce=_TRANSPORT:2 \
+			--error produce=REQUEST_TIMED_OUT:4
+		# 75 where a delivery isn't proven.
+		QIM_FANOUT_PRODUCER_IDEMPOTENCE=$idempotent \
+			produce <"$stream" >"$answer" || [ $? -eq 75 ]
+		run -0 jq -sc 'map(.batch) == [range(1; length + 1)]' <(receipts)
+		[ "$output" = true ]
+		# Each record that has a receipt is in the topic.
+		topic dispatch | jq -r .payload | sort -u >"$BATS_TEST_TMPDIR/have"
+		run -0 comm -23 <(seq -f v%.0f 0 $((16 * $(receipts | wc -l) - 1)) |
+			sort) "$BATS_TEST_TMPDIR/have"
+		[ -z "$output" ]
+	done
+}
+
+@test "a batch in parts has one receipt, a batch larger than the window too" {
+	{
+		hello
+		batch 1 0 4 "$(record 0),$(record 1)" '"part":1,"more":true'
+		batch 1 0 4 "$(record 2)" '"part":2,"more":true'
+		batch 1 0 4 "$(record 3)" '"part":3,"more":false'
+		batch 2 4 5 "$(record 4)"
+		end_line 2 5
+	} | stream-make | produce -w 1 >"$answer"
+	run -0 jq -sc 'map([.batch, .in, .out])' <(receipts)
+	[ "$output" = '[[1,4,4],[2,1,1]]' ]
+	jq -nc --arg hello "$(hello)" '("x" * 900000) as $big |
+		($hello | fromjson), (range(8) | {batch: 1,
+			src: [["outbox", 0, 0, 8]], at: [], part: (. + 1),
+			more: (. < 7), rec: [[null, ., "k", $big, null, [0, .]]]}),
+		{end: true, batches: 1, records: 8}' | stream-make >"$stream"
+	produce --window-bytes 1048576 <"$stream" >"$answer"
+	run -0 jq -sc 'map([.batch, .in, .bytes])' <(receipts)
+	[ "$output" = '[[1,8,7200008]]' ]
+}
+
+@test "a receipt doesn't wait for more input" {
+	mkfifo "$BATS_TEST_TMPDIR/pipe"
+	produce <"$BATS_TEST_TMPDIR/pipe" >"$answer" 3>&- &
+	local pid=$!
+	exec 9>"$BATS_TEST_TMPDIR/pipe"
+	{ hello; batch 1 0 1 "$(record 0)"; } | stream-make >&9
+	has_receipt() {
+		[ "$(receipts 2>/dev/null | wc -l)" -eq 1 ]
+	}
+	wait_until 10 has_receipt
+	exec 9>&-
+	ended=0
+	wait "$pid" || ended=$?
+	[ "$ended" -eq 75 ]
+}
+
+@test "dead letters go to their topic and are counted apart (own mock)" {
+	mock -t dead:1
+	{
+		hello
+		batch 1 0 3 '["dead",-1,"k","bad",[["qim-topic","outbox"],["qim-reason","no recipients"]],[0,0]],["dead",0,"k","other",null,[0,1]],["dispatch",0,"k","v",[["qim-reason","x"]],[0,2]]'
+		end_line 1 3
+	} | stream-make | produce >"$answer"
+	run -0 receipts
+	[ "$(jq -c '[.in, .out, .dead]' <<<"$output")" = '[3,2,1]' ]
+	run -0 bash -c 'kcat -C -b "$MOCK_BROKERS" -t dead -e -q -f "%s %h\n"'
+	[ "${lines[0]}" = 'bad qim-topic=outbox,qim-reason=no recipients' ]
+	[ "${lines[1]}" = 'other ' ]
+}
+
+@test "a topic of a record that doesn't exist: 69, batches before are receipted (own mock)" {
+	mock --topic-error gone=UNKNOWN_TOPIC_OR_PART
+	{
+		hello
+		batch 1 0 1 "$(record 0)"
+		batch 2 1 2 '["gone",-1,"k","v",null,[0,1]]'
+		batch 3 2 3 "$(record 2)"
+		end_line 3 3
+	} | stream-make >"$stream"
+	run -69 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
+		--connect-ms 400 <"$1" >"$2"' _ "$stream" "$answer"
+	expect_message "the record from outbox [0] offset 1: topic gone: not within 400 ms: Broker: Unknown topic or partition"
+	run -0 jq -sc 'map(.batch)' <(receipts)
+	[ "$output" = '[1]' ]
+	run ! grep -q '"end"' <(stream-dump <"$answer")
+}
+
+@test "the partition counts of the hello and the topic differ: 78" {
+	{ hello 64; end_line 0 0; } | stream-make >"$stream"
+	run -78 --separate-stderr produce <"$stream"
+	expect_message 'dispatch-produce: error: topic dispatch: it has 8 partitions, the dispatches are planned for 64 (fanout-plan -n)'
+	[ -z "$output" ]
+}
+
+@test "another kind of stream: 76" {
+	run -76 --separate-stderr produce <"$BATS_TEST_DIRNAME/golden/records.qim"
+	expect_message "input: 'records' from"
+	expect_message 'is fanout-plan missing before it?'
+	run -76 --separate-stderr produce <"$BATS_TEST_DIRNAME/golden/receipts.qim"
+	expect_message "input: 'receipts' from"
+}
+
+@test "torn input: what is whole gets its receipt, no end, 75" {
+	many 3 8 | stream-make >"$stream"
+	run -75 bash -c 'head -c -30 "$1" | dispatch-produce -b "$MOCK_BROKERS" \
+		-t dispatch >"$2"' _ "$stream" "$answer"
+	expect_message 'dispatch-produce: error: input: torn: it ends'
+	run -0 jq -sc 'map(.batch)' <(receipts)
+	[ "$output" = '[1,2,3]' ]
+	run ! grep -q '"end"' <(stream-dump <"$answer")
+	run -75 --separate-stderr produce </dev/null
+	expect_message 'input: torn: it ends before the hello'
+}
+
+@test "an open batch gets no receipt when its last part is missing" {
+	{
+		hello
+		batch 1 0 1 "$(record 0)"
+		batch 2 1 3 "$(record 1)" '"part":1,"more":true'
+	} | stream-make >"$stream"
+	run -75 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
+		<"$1" >"$2"' _ "$stream" "$answer"
+	expect_message 'torn'
+	run -0 jq -sc 'map(.batch)' <(receipts)
+	[ "$output" = '[1]' ]
+}
+
+@test "damaged input: 65, and receipts for what came before" {
+	local bytes
+	many 2 4 >"$BATS_TEST_TMPDIR/lines"
+	bytes=$(head -n 2 "$BATS_TEST_TMPDIR/lines" | stream-make | wc -c)
+	stream-make --flip $((8 * (bytes + 60))) <"$BATS_TEST_TMPDIR/lines" >"$stream"
+	run -65 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
+		<"$1" >"$2"' _ "$stream" "$answer"
+	expect_message 'dispatch-produce: error: input: frame at byte'
+	run -0 jq -sc 'map(.batch)' <(receipts)
+	[ "$output" = '[1]' ]
+	run -65 --separate-stderr produce <<<'{"not": "a stream"}'
+	expect_message 'not a qim stream'
+}
+
+@test "a record that isn't one, or whose headers aren't: 65" {
+	{ hello; batch 1 0 1 '[null,0,"k"]'; } | stream-make >"$stream"
+	run -65 --separate-stderr produce <"$stream"
+	expect_message "batch 1: a record isn't of the form of its kind"
+	{ hello; batch 1 0 1 '[null,0,"k","v","x",[0,0]]'; } |
+		stream-make >"$stream"
+	run -65 --separate-stderr produce <"$stream"
+	expect_message "headers aren't an array of [name, value]"
+	{ hello; batch 1 0 1 '[null,0,"k","v",null,[0,5]]'; } | stream-make >"$stream"
+	run -65 --separate-stderr produce <"$stream"
+	expect_message 'batch 1: offset 5 outside its range 0 to 1'
+}
+
+@test "a record too large: 65 with where it came from; none after it" {
+	jq -nc --arg hello "$(hello)" '($hello | fromjson),
+		(range(3) | {batch: (. + 1), src: [["outbox", 0, ., . + 1]],
+			at: [], rec: [[null, 5, "k",
+				(if . == 1 then "x" * 1000001 else "v" end),
+				null, [0, .]]]}),
+		{end: true, batches: 3, records: 3}' | stream-make >"$stream"
+	run -65 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
+		<"$1" >"$2"' _ "$stream" "$answer"
+	expect_message 'dispatch-produce: error: dispatch [5]: the record from outbox [0] offset 1: 1000002 bytes: larger than message.max.bytes allows'
+	[ "${#lines[@]}" -eq 1 ]
+	run -0 jq -sc 'map(.batch)' <(receipts)
+	[ "$output" = '[1]' ]
+}
+
+@test "a partition that doesn't exist: 69" {
+	{ hello; batch 1 0 1 '[null,8,"k","v",null,[0,0]]'; end_line 1 1; } |
+		stream-make >"$stream"
+	run -69 --separate-stderr produce <"$stream"
+	expect_message 'dispatch [8]: the record from outbox [0] offset 0: Local: Unknown partition'
+}
+
+# fails CODE ERROR TEXT [option...]: the first batch can't be delivered.
+fails() {
+	mock --error "produce=$2:1000"
+	many 2 1 | stream-make >"$stream"
+	run "-$1" bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
+		"${@:3}" <"$1" >"$2"' _ "$stream" "$answer" "${@:4}"
+	expect_message "dispatch-produce: error: dispatch ["
+	expect_message "$3"
+	[ "${#lines[@]}" -eq 1 ]
+	run -0 receipts
+	[ -z "$output" ]
+	run ! grep -q '"end"' <(stream-dump <"$answer")
+}
+
+@test "a record that isn't delivered: the exit code says what to do (own mock)" {
+	fails 77 TOPIC_AUTHORIZATION_FAILED ': Broker: Topic authorization failed'
+	fails 65 MSG_SIZE_TOO_LARGE "larger than the topic's max.message.bytes"
+	fails 65 INVALID_RECORD ': Broker: Broker failed to validate record'
+	fails 75 NOT_ENOUGH_REPLICAS ': Local: Message timed out' \
+		-X message.timeout.ms=1000
+	fails 75 NOT_ENOUGH_REPLICAS ': Broker: Not enough in-sync replicas' \
+		-X retries=0
+}
+
+@test "the reader is gone: 75, also while there is nothing to write" {
+	many 1 1 | stream-make >"$stream"
+	run -75 bash -c '{ cat "$1"; sleep 1; } | dispatch-produce \
+		-b "$MOCK_BROKERS" -t dispatch | true; exit ${PIPESTATUS[1]}' \
+		_ "$stream"
+	expect_message 'output: the reader is gone'
+	# It has read the hello and waits: the input stays open for good.
+	mkfifo "$BATS_TEST_TMPDIR/pipe"
+	(
+		exec 9>"$BATS_TEST_TMPDIR/pipe"
+		hello | stream-make >&9
+		exec sleep 60
+	) 3>&- &
+	local feeder=$!
+	run -75 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
+		<"$1" | head -c 10 >/dev/null; exit ${PIPESTATUS[0]}' \
+		_ "$BATS_TEST_TMPDIR/pipe"
+	kill "$feeder"
+	expect_message 'output: the reader is gone'
+}
+
+@test "an output that takes nothing: 74" {
+	many 1 1 | stream-make >"$stream"
+	run -74 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
+		<"$1" >/dev/full' _ "$stream"
+	expect_message 'dispatch-produce: error: write to fd 1'
+}
+
+@test "no broker, no topic: 69; a topic that is forbidden: 77 (own mock)" {
+	mock --topic-error gone=UNKNOWN_TOPIC_OR_PART \
+		--topic-error secret=TOPIC_AUTHORIZATION_FAILED
+	run -69 --separate-stderr dispatch-produce -b 127.0.0.1:1 -t dispatch \
+		--connect-ms 400 </dev/null
+	expect_message 'dispatch-produce: error: topic dispatch: not within 400 ms: '
+	expect_message 'Connection refused'
+	run -69 --separate-stderr dispatch-produce -b "$MOCK_BROKERS" -t gone \
+		--connect-ms 400 </dev/null
+	expect_message 'topic gone: not within 400 ms: Broker: Unknown topic or partition'
+	run -77 --separate-stderr dispatch-produce -b "$MOCK_BROKERS" \
+		-t secret </dev/null
+	expect_message 'topic secret: Broker: Topic authorization failed'
+}
+
+@test "--check asks for the topic, reads nothing and writes nothing (own mock)" {
+	mock --topic-error gone=UNKNOWN_TOPIC_OR_PART
+	run -0 --separate-stderr produce --check </dev/null
+	[ -z "$output$stderr" ]
+	run -69 --separate-stderr dispatch-produce -b "$MOCK_BROKERS" -t gone \
+		--connect-ms 400 --check </dev/null
+}
+
+@test "-t is missing, a window out of range: 64" {
+	run -64 --separate-stderr dispatch-produce -b "$MOCK_BROKERS"
+	expect_message 'dispatch-produce: error: -t: missing'
+	run -64 --separate-stderr dispatch-produce -t dispatch
+	expect_message 'dispatch-produce: error: -b: missing'
+	run -64 --separate-stderr produce -w 0
+	expect_message "-w: '0': wants a number from 1 to 1024 batches"
+	run -64 --separate-stderr produce --window-bytes 1000
+	expect_message "--window-bytes: '1000': wants a number from 1048576 to 4294967296 bytes"
+}
+
+@test "--not-durable: acks of 0 and 1, and the receipts say so" {
+	local acks
+	many 2 8 | stream-make >"$stream"
+	for acks in 0 1; do
+		run -78 --separate-stderr produce -X "acks=$acks" <"$stream"
+		expect_message "-X acks: '$acks': refused: receipts promise durability"
+		produce --not-durable -X "acks=$acks" <"$stream" >"$answer"
+		run -0 bash -c 'stream-dump <"$1" | jq -c ".durable // empty,
+			select(.durable == false).durable"' _ "$answer"
+		[ "$output" = false ]
+		run -0 jq -sc 'map(.batch)' <(receipts)
+		[ "$output" = '[1,2]' ]
+	done
+}
+
+@test "TERM and INT: it reads on to the end; a second signal abandons" {
+	local hello_bytes pid
+	many 1 1 | stream-make >"$stream"
+	hello_bytes=$(hello | stream-make | wc -c)
+	mkfifo "$BATS_TEST_TMPDIR/pipe"
+	dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
+		<"$BATS_TEST_TMPDIR/pipe" >"$answer" 3>&- &
+	pid=$!
+	exec 9>"$BATS_TEST_TMPDIR/pipe"
+	head -c "$hello_bytes" "$stream" >&9
+	wait_until 10 test -s "$answer"
+	kill -TERM "$pid"
+	sleep 0.2
+	tail -c +$((hello_bytes + 1)) "$stream" >&9
+	exec 9>&-
+	wait "$pid"
+	run -0 jq -sc 'map(.batch)' <(receipts)
+	[ "$output" = '[1]' ]
+
+	rm "$answer"
+	dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
+		<"$BATS_TEST_TMPDIR/pipe" >"$answer" \
+		2>"$BATS_TEST_TMPDIR/err" 3>&- &
+	pid=$!
+	exec 9>"$BATS_TEST_TMPDIR/pipe"
+	hello | stream-make >&9
+	wait_until 10 test -s "$answer"
+	kill -TERM "$pid"
+	sleep 0.2
+	kill -TERM "$pid"
+	ended=0
+	wait "$pid" || ended=$?
+	[ "$ended" -eq 75 ]
+	exec 9>&-
+	grep -q 'abandoned: second signal' "$BATS_TEST_TMPDIR/err"
+}
+
+@test "memory stays under the window, however much comes" {
+	# 60 MB of records through a window of 4 MiB.
+	local script='
+import json, sys
+print(sys.argv[1])
+for n in range(60):
+    rec = [[None, i, "k", "x" * 125000, None, [0, n]] for i in range(8)]
+    print(json.dumps({"batch": n + 1, "src": [["outbox", 0, n, n + 1]],
+                      "at": [], "rec": rec}))
+print(json.dumps({"end": True, "batches": 60, "records": 480}))'
+	python3 -c "$script" "$(hello)" | stream-make | {
+		# shellcheck disable=SC2016
+		/usr/bin/env time -f %M -o "$BATS_TEST_TMPDIR/kib" \
+			dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
+			--window-bytes 4194304 >"$answer"
+	}
+	[ "$(receipts | wc -l)" -eq 60 ]
+	[ "$(<"$BATS_TEST_TMPDIR/kib")" -lt 60000 ]
+}
