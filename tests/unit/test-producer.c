@@ -1,0 +1,168 @@
+/*
+ * test-producer - what counts as delivered, against a mock broker.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kafka/mock.h"
+#include "kafka/producer.h"
+
+#define CONNECT_MS 10000
+#define SERVE_MS 100
+
+static struct mock *mock;
+
+/* What the reports said. */
+static struct seen {
+	uint32_t count;
+	struct producer_report last;
+} seen;
+
+static void
+on_report(const struct producer_report *report, void *context)
+{
+	struct seen *to = context;
+
+	to->count++;
+	to->last = *report;
+	to->last.topic = NULL; /* it doesn't outlive the report */
+}
+
+static int
+start(void **state)
+{
+	struct err err;
+
+	(void)state;
+	mock = mock_start(1, &err);
+	if (mock == NULL || mock_add_topic(mock, 1, "t:2", &err) < 0)
+		return -1;
+	return 0;
+}
+
+static int
+stop(void **state)
+{
+	(void)state;
+	mock_stop(mock);
+	return 0;
+}
+
+static void
+open_producer(struct producer *producer, const char *acks, bool needs_offset,
+    struct producer_topic **topic)
+{
+	struct kafka_options options = {
+	    .brokers = mock_brokers(mock), .not_durable = true};
+	struct err err;
+	rd_kafka_conf_t *conf;
+
+	options.properties.text[0] = acks;
+	options.properties.count = 1;
+	assert_int_equal(
+	    kafka_conf_build(&options, KAFKA_PRODUCER, &conf, &err), 0);
+	assert_int_equal(
+	    producer_open(producer, conf, needs_offset, CONNECT_MS, &err), 0);
+	assert_int_equal(
+	    producer_find_topic(producer, slice_of("t"), topic, &err), 0);
+	assert_int_equal((*topic)->partitions, 2);
+	seen = (struct seen){0};
+	producer->report = on_report;
+	producer->context = &seen;
+}
+
+/* Sends a record and waits for its report. */
+static void
+send_and_wait(struct producer *producer, struct producer_topic *topic)
+{
+	struct producer_record record = {
+	    .topic = topic,
+	    .partition = 1,
+	    .key = slice_of("key"),
+	    .value = slice_of("value"),
+	    .record = &record,
+	};
+	struct err err;
+
+	assert_int_equal(producer_send(producer, &record, &err), PRODUCER_SENT);
+	for (int i = 0; i < CONNECT_MS / SERVE_MS && seen.count == 0; i++)
+		assert_int_equal(producer_serve(producer, SERVE_MS, &err), 0);
+	assert_int_equal(seen.count, 1);
+	assert_ptr_equal(seen.last.record, &record);
+	assert_int_equal(seen.last.partition, 1);
+}
+
+static void
+test_report_with_an_offset_is_a_delivery(void **state)
+{
+	struct producer producer;
+	struct producer_topic *topic;
+
+	(void)state;
+	open_producer(&producer, "acks=all", true, &topic);
+	send_and_wait(&producer, topic);
+	assert_int_equal(seen.last.code, 0);
+	assert_null(seen.last.why);
+	producer_close(&producer);
+}
+
+/* With acks=0 librdkafka reports without error and without an offset, as it
+ * does for a retried request that it never saw acknowledged. */
+static void
+test_report_without_an_offset_is_unproven(void **state)
+{
+	struct producer producer;
+	struct producer_topic *topic;
+
+	(void)state;
+	open_producer(&producer, "acks=0", true, &topic);
+	send_and_wait(&producer, topic);
+	assert_int_equal(seen.last.code, EX_TEMPFAIL);
+	assert_string_equal(
+	    seen.last.why, "unproven: reported without an offset");
+	producer_close(&producer);
+
+	open_producer(&producer, "acks=0", false, &topic);
+	send_and_wait(&producer, topic);
+	assert_int_equal(seen.last.code, 0);
+	producer_close(&producer);
+}
+
+static void
+test_abandoned_records_are_reported(void **state)
+{
+	struct producer producer;
+	struct producer_topic *topic;
+	struct producer_record record = {.partition = 0};
+	struct err err;
+
+	(void)state;
+	assert_int_equal(
+	    mock_add_error(mock, "produce=NOT_ENOUGH_REPLICAS:1000", &err), 0);
+	open_producer(&producer, "acks=all", true, &topic);
+	record.topic = topic;
+	assert_int_equal(
+	    producer_send(&producer, &record, &err), PRODUCER_SENT);
+	producer_abandon(&producer);
+	assert_int_equal(seen.count, 1);
+	assert_int_equal(seen.last.code, EX_TEMPFAIL);
+	producer_close(&producer);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_report_with_an_offset_is_a_delivery),
+	    cmocka_unit_test(test_report_without_an_offset_is_unproven),
+	    cmocka_unit_test(test_abandoned_records_are_reported),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, start, stop);
+}
