@@ -471,5 +471,5 @@ print(json.dumps({"end": True, "batches": 60, "records": 480}))'
 			--window-bytes 4194304 >"$answer"
 	}
 	[ "$(receipts | wc -l)" -eq 60 ]
-	[ "$(<"$BATS_TEST_TMPDIR/kib")" -lt 60000 ]
+	[[ $QIM_BIN == */asan/* || $(<"$BATS_TEST_TMPDIR/kib") -lt 60000 ]]
 }

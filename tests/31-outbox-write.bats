@@ -127,7 +127,8 @@ topic() {
 		outbox-write -b "$MOCK_BROKERS" -t outbox <"$lines_in"
 	expect_message 'outbox-write: error: line 2: longer than 1048576 bytes (--max-bytes)'
 	expect_message 'lines refused: 1 (2 written)'
-	[ "$(tail -n 1 "$BATS_TEST_TMPDIR/kib")" -lt 40000 ]
+	[[ $QIM_BIN == */asan/* ||
+		$(tail -n 1 "$BATS_TEST_TMPDIR/kib") -lt 40000 ]]
 	message 3 >"$lines_in"
 	run -65 --separate-stderr write_lines --max-bytes 100 <"$lines_in"
 	expect_message 'line 1: longer than 100 bytes (--max-bytes)'
@@ -259,5 +260,5 @@ for n in range(2000):
         "payload": "x" * 50000, "recipients": ["b"]}))' >"$lines_in"
 	env time -f %M -o "$BATS_TEST_TMPDIR/kib" \
 		outbox-write -b "$MOCK_BROKERS" -t outbox <"$lines_in"
-	[ "$(<"$BATS_TEST_TMPDIR/kib")" -lt 160000 ]
+	[[ $QIM_BIN == */asan/* || $(<"$BATS_TEST_TMPDIR/kib") -lt 160000 ]]
 }
