@@ -100,14 +100,11 @@ main(int argc, char **argv)
 	struct mock *mock;
 	int result;
 
-	if (program_init(argv, &err) < 0)
-		return msg_fail(&err);
-	result =
-	    opt_parse(argc, argv, table, 0, synopsis, &options.common, &err);
+	result = program_begin(
+	    argc, argv, table, 0, synopsis, &options.common, &err);
 	if (result == OPT_SHOWN)
 		return EX_OK;
-	if (result < 0 || signals_init(&err) < 0 ||
-	    (options.common.with_parent && signals_end_with_parent(&err) < 0))
+	if (result < 0 || program_signals(&options.common, &err) < 0)
 		return msg_fail(&err);
 	mock = mock_start((int)options.brokers, &err);
 	if (mock == NULL)

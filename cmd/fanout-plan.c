@@ -15,7 +15,6 @@
 #include "base/msg.h"
 #include "base/opt.h"
 #include "base/program.h"
-#include "base/signals.h"
 #include "message/dead.h"
 #include "message/plan.h"
 #include "stream/pack.h"
@@ -282,10 +281,8 @@ main(int argc, char **argv)
 	struct err err;
 	int result;
 
-	if (program_init(argv, &err) < 0)
-		return msg_fail(&err);
-	result =
-	    opt_parse(argc, argv, table, 0, synopsis, &options.common, &err);
+	result = program_begin(
+	    argc, argv, table, 0, synopsis, &options.common, &err);
 	if (result == OPT_SHOWN)
 		return EX_OK;
 	if (result < 0 ||
@@ -294,8 +291,7 @@ main(int argc, char **argv)
 		return msg_fail(&err);
 	if (options.common.check)
 		return EX_OK;
-	if (signals_init(&err) < 0 ||
-	    (options.common.with_parent && signals_end_with_parent(&err) < 0))
+	if (program_signals(&options.common, &err) < 0)
 		return msg_fail(&err);
 	result = planner_init(&planner, &err);
 	if (result == 0)

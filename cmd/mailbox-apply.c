@@ -18,7 +18,6 @@
 #include "base/msg.h"
 #include "base/opt.h"
 #include "base/program.h"
-#include "base/signals.h"
 #include "redis/marks.h"
 #include "redis/shard.h"
 
@@ -426,18 +425,15 @@ main(int argc, char **argv)
 	struct err err;
 	int parsed;
 
-	if (program_init(argv, &err) < 0)
-		return msg_fail(&err);
-	parsed =
-	    opt_parse(argc, argv, table, 0, synopsis, &options.common, &err);
+	parsed = program_begin(
+	    argc, argv, table, 0, synopsis, &options.common, &err);
 	if (parsed == OPT_SHOWN)
 		return EX_OK;
 	if (parsed < 0 || check_settings(&err) < 0)
 		return msg_fail(&err);
 	if (options.common.check)
 		return check_nodes(&err) < 0 ? msg_fail(&err) : EX_OK;
-	if (signals_init(&err) < 0 ||
-	    (options.common.with_parent && signals_end_with_parent(&err) < 0))
+	if (program_signals(&options.common, &err) < 0)
 		return msg_fail(&err);
 	return apply(&err) < 0 ? msg_fail(&err) : EX_OK;
 }

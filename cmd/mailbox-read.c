@@ -13,7 +13,6 @@
 #include "base/msg.h"
 #include "base/opt.h"
 #include "base/program.h"
-#include "base/signals.h"
 #include "redis/marks.h"
 #include "redis/reader.h"
 #include "stream/jsonl.h"
@@ -294,18 +293,15 @@ main(int argc, char **argv)
 	struct err err;
 	int parsed;
 
-	if (program_init(argv, &err) < 0)
-		return msg_fail(&err);
-	parsed =
-	    opt_parse(argc, argv, table, 1, synopsis, &options.common, &err);
+	parsed = program_begin(
+	    argc, argv, table, 1, synopsis, &options.common, &err);
 	if (parsed == OPT_SHOWN)
 		return EX_OK;
 	if (parsed < 0)
 		return msg_fail(&err);
 	command = find_command(argv[optind], &err);
 	if (command == NULL || check_settings(command, &err) < 0 ||
-	    signals_init(&err) < 0 ||
-	    (options.common.with_parent && signals_end_with_parent(&err) < 0))
+	    program_signals(&options.common, &err) < 0)
 		return msg_fail(&err);
 	parsed = show(command, &err);
 	release();

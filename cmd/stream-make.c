@@ -13,7 +13,6 @@
 #include "base/msg.h"
 #include "base/opt.h"
 #include "base/program.h"
-#include "base/signals.h"
 #include "stream/base64.h"
 #include "stream/pack.h"
 #include "stream/stream.h"
@@ -256,18 +255,15 @@ main(int argc, char **argv)
 	struct err err;
 	int parsed, result;
 
-	if (program_init(argv, &err) < 0)
-		return msg_fail(&err);
-	parsed =
-	    opt_parse(argc, argv, table, 0, synopsis, &options.common, &err);
+	parsed = program_begin(
+	    argc, argv, table, 0, synopsis, &options.common, &err);
 	if (parsed == OPT_SHOWN)
 		return EX_OK;
 	if (parsed < 0)
 		return msg_fail(&err);
 	if (options.common.check)
 		return EX_OK;
-	if (signals_init(&err) < 0 ||
-	    (options.common.with_parent && signals_end_with_parent(&err) < 0))
+	if (program_signals(&options.common, &err) < 0)
 		return msg_fail(&err);
 	line_reader_init(&lines, STDIN_FILENO, LINE_BYTES_MAX);
 	result = run(&lines, &err);

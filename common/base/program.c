@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include "base/msg.h"
+#include "base/signals.h"
 
 int
-program_init(char **argv, struct err *err)
+program_begin(int argc, char **argv, const struct opt *table, int operands,
+    const char *synopsis, struct opt_common *common, struct err *err)
 {
 	msg_init(argv[0]);
 	for (int fd = 0; fd <= 2; fd++) {
@@ -19,5 +21,13 @@ program_init(char **argv, struct err *err)
 			return err_set(
 			    err, EX_OSERR, "fd %d: %s", fd, strerror(errno));
 	}
-	return 0;
+	return opt_parse(argc, argv, table, operands, synopsis, common, err);
+}
+
+int
+program_signals(const struct opt_common *common, struct err *err)
+{
+	if (signals_init(err) < 0)
+		return -1;
+	return common->with_parent ? signals_end_with_parent(err) : 0;
 }

@@ -1,13 +1,20 @@
 /*
- * program - what every main() begins and ends with.
+ * program - what every main() begins with.
  */
 #ifndef QIM_BASE_PROGRAM_H
 #define QIM_BASE_PROGRAM_H
 
 #include "base/err.h"
+#include "base/opt.h"
 
-/* Names the program for its messages and makes sure that fds 0, 1 and 2 are
- * open, so that no file or socket takes their place; -1 EX_OSERR. */
-int program_init(char **argv, struct err *err);
+/* Names the program for its messages, makes sure that fds 0, 1 and 2 are
+ * open, so that no file or socket takes their place, and parses the options:
+ * as opt_parse(), and -1 EX_OSERR. */
+int program_begin(int argc, char **argv, const struct opt *table, int operands,
+    const char *synopsis, struct opt_common *common, struct err *err);
+
+/* Signals as base/signals.h, and --with-parent; once the options are checked.
+ * -1: EX_OSERR, EX_TEMPFAIL the parent has ended already. */
+int program_signals(const struct opt_common *common, struct err *err);
 
 #endif
