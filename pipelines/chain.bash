@@ -17,6 +17,8 @@
 
 # shellcheck source=pipelines/options.bash
 source "${BASH_SOURCE[0]%/*}/options.bash"
+# shellcheck source=pipelines/status.bash
+source "${BASH_SOURCE[0]%/*}/status.bash"
 
 : "${chain_here:?}"
 
@@ -32,10 +34,6 @@ declare -A alive=() # pid → index
 pids=()
 signals=0 # TERM and INT that came
 drained= # the first stage was told to stop
-abandoned=0 # 75: a stage was told to end and had not passed all on
-cause= # index of the process that died first, and what of
-cause_status=0
-cause_is_hard=
 
 # find_program NAME: its path: in QIM_BIN, in a build beside this script,
 # beside this script, in PATH.
@@ -175,32 +173,26 @@ close_pipes() {
 become() {
 	local i=$1
 	shift
-	# A command in the background has no stdin of the shell's of its own.
-	if ((i == 0)); then
-		exec <&"$chain_stdin" {chain_stdin}<&-
-	else
-		exec <&"${readers[i - 1]}" {chain_stdin}<&-
-	fi
+	((i == 0)) || exec <&"${readers[i - 1]}"
 	((i + 1 == ${#labels[@]})) || exec >&"${writers[i]}"
 	close_pipes
+	exec 2>&"$say_fd" {say_fd}>&-
 	is_tap "$i" || set -- "$@" --with-parent
 	exec env --default-signal=PIPE,INT,QUIT setsid \
 		"${paths[i]}" "${argv[@]:from[i]:count[i]}" "$@"
 }
 
 start_all() {
-	local i chain_stdin
-	make_pipes
-	exec {chain_stdin}<&0
+	local i
 	for ((i = 0; i < ${#labels[@]}; i++)); do
 		((i == 0)) || set --
+		# What runs in the background has /dev/null as stdin unless told.
 		become "$i" "$@" <&0 &
 		pids[i]=$!
 		alive[$!]=$i
 		say info "${labels[i]}: pid $!: started"
 	done
 	close_pipes
-	exec {chain_stdin}<&-
 }
 
 # The first stage stops its intake, the others end with their input. Told once:
@@ -233,83 +225,6 @@ obey_signals() {
 on_signal() {
 	signals=$((signals + 1))
 	obey_signals
-}
-
-# kind_of STATUS: fine; soft: may be what another one's death does to a
-# neighbour; hard.
-kind_of() {
-	case $1 in
-	0) echo fine ;;
-	75 | $((128 + 13))) echo soft ;; # SIGPIPE: its reader has gone
-	*) echo hard ;;
-	esac
-}
-
-# Keeps the first that was hard, else the first that was soft.
-note_death() {
-	local kind
-	say info "${labels[$1]}: pid ${pids[$1]}: $(describe "$1" "$2")"
-	kind=$(kind_of "$2")
-	[[ $kind != fine ]] || return
-	if ((signals > 1)); then
-		abandoned=75
-	elif [[ -z $cause || -z $cause_is_hard && $kind == hard ]]; then
-		cause=$1
-		cause_status=$2
-		[[ $kind == soft ]] || cause_is_hard=1
-	fi
-}
-
-# describe INDEX STATUS: what it means, for a message.
-describe() {
-	local status=$2 why
-	if ((status > 128)); then
-		echo "killed by signal $((status - 128)) ($(kill -l "$status"))"
-		return
-	fi
-	((status == 0)) || ! is_tap "$1" || status=tap
-	case $status in
-	0) why= ;;
-	tap) why=": ${argv[from[$1] + 1]} isn't whole" ;;
-	64) why=': usage' ;;
-	65) why=': bad data' ;;
-	66) why=": input can't be opened" ;;
-	69) why=': not reachable' ;;
-	70) why=': internal error' ;;
-	71) why=': no resources' ;;
-	74) why=': I/O error' ;;
-	75) why=': temporary failure, start again' ;;
-	76) why=': wrong kind of stream' ;;
-	77) why=': not authorised' ;;
-	78) why=': configuration' ;;
-	126 | 127) why=": ${paths[$1]} can't be started" ;;
-	*) why=': not a code of ours' ;;
-	esac
-	echo "exit $2$why"
-}
-
-# code_of INDEX STATUS: the chain's exit code where that process is the cause.
-code_of() {
-	case $2 in
-	$((128 + 4)) | $((128 + 6)) | $((128 + 7)) | $((128 + 8)) | $((128 + 11)))
-		echo 70 # ILL, ABRT, BUS, FPE, SEGV: a bug
-		;;
-	126 | 127) echo 78 ;;
-	*)
-		if (($2 > 128)); then
-			echo 75
-		elif is_tap "$1"; then
-			echo 74
-		else
-			echo "$2"
-		fi
-		;;
-	esac
-}
-
-# finish INDEX STATUS: names the cause and exits.
-finish() {
-	die "$(code_of "$1" "$2")" "${labels[$1]}: $(describe "$1" "$2")"
 }
 
 # next_death: sets pid and status, in the order in which they die, as far as it
@@ -361,10 +276,11 @@ run_checks() {
 chain_run() {
 	[[ -z ${opt[--check]-} ]] || run_checks "$@"
 	trap on_signal TERM INT
+	make_pipes
+	# The shell has its own lines for killed processes; these are said here.
+	exec {say_fd}>&2 2>/dev/null
 	start_all "$@"
 	obey_signals
-	# What the shell itself has to say of a killed process is said here.
-	exec {say_fd}>&2 2>/dev/null
 	wait_for_all
 	[[ -z $cause ]] || finish "$cause" "$cause_status"
 	exit "$abandoned"
