@@ -1,0 +1,91 @@
+# shellcheck shell=bash
+# chains.bash: both chains on real servers, kept running while stages are
+# killed, and the comparison at the end. Needs lib/common, lib/kafka, lib/redis.
+#
+# The caller sets: RUN, a directory; OUTBOX, DISPATCH, topics; GROUP, a prefix
+# of groups; REDIS, a list for -r; KAFKA_BROKERS.
+
+# chain_command NAME: sets `chain`, the command that starts it.
+# shellcheck disable=SC2154  # the caller sets them
+chain_command() {
+	chain=("$qim_root/pipelines/$1" -b "$KAFKA_BROKERS" -g "$GROUP-$1")
+	case $1 in
+	fanout) chain+=(-t "$OUTBOX" -d "$DISPATCH" --first beginning) ;;
+	mailbox) chain+=(-t "$DISPATCH" -r "$REDIS") ;;
+	esac
+}
+
+# keep_running NAME: start a chain again whenever it ends, until the file
+# RUN/stop is there. An exit that asks for a person is left in RUN/NAME.fatal.
+# Both chains restart quickly: the waiting here is the tests' time.
+keep_running() {
+	local name=$1 status chain
+	chain_command "$name"
+	while [[ ! -e $RUN/stop ]]; do
+		"${chain[@]}" >>"$RUN/$name.log" 2>&1 &
+		echo $! >"$RUN/$name.pid"
+		wait $!
+		status=$?
+		echo "-- $name ended: $status" >>"$RUN/$name.log"
+		case $status in
+		0 | 69 | 71 | 74 | 75) ;;
+		*)
+			echo "$status" >"$RUN/$name.fatal"
+			return
+			;;
+		esac
+	done
+}
+
+start_chains() {
+	rm -f "$RUN/stop" "$RUN"/*.fatal
+	keep_running fanout 3>&- &
+	echo $! >"$RUN/keep-fanout.pid"
+	keep_running mailbox 3>&- &
+	echo $! >"$RUN/keep-mailbox.pid"
+}
+
+# The pid of a stage of a running chain.
+stage_pid() {
+	local chain
+	chain=$(cat "$RUN/$1.pid") && pgrep -P "$chain" -x "${2:0:15}"
+}
+
+# kill_stage CHAIN STAGE: -9, as soon as it is there. Fails where it never is.
+kill_stage() {
+	local pid
+	wait_until 60 stage_pid "$1" "$2" || return
+	pid=$(stage_pid "$1" "$2" | head -n 1)
+	[[ -n $pid ]] && kill -9 "$pid"
+}
+
+stop_chains() {
+	local name
+	touch "$RUN/stop"
+	for name in fanout mailbox; do
+		kill -TERM "$(cat "$RUN/$name.pid")" 2>/dev/null || true
+		wait "$(cat "$RUN/keep-$name.pid")" || true
+		[[ ! -e $RUN/$name.fatal ]] ||
+			fail "$name: exit $(cat "$RUN/$name.fatal"):" \
+				"$(tail -n 5 "$RUN/$name.log")" || return
+	done
+}
+
+# Both chains once more, up to the end of their topics.
+run_to_end() {
+	local name chain
+	for name in fanout mailbox; do
+		chain_command "$name"
+		"${chain[@]}" --stage outbox-read=-e || return
+	done
+}
+
+# The committed offsets of a group are the topic's end.
+expect_committed_end() {
+	diff <(kafka_committed "$1" "$2" | sort -n) \
+		<(kafka_end_offsets "$2" | sort -n) || fail "$1 isn't at the end of $2"
+}
+
+expect_mailboxes() {
+	python3 "$qim_root/tests/lib/mailboxes.py" "$REDIS" <"$1"
+}
