@@ -319,3 +319,9 @@ EOF
 	[ "$status" -eq 75 ]
 	[ "$(<err)" = 'fanout-plan: error: abandoned: second signal' ]
 }
+
+@test "the golden records are planned as they always have been" {
+	diff <(fanout-plan --dead-letter dead <"$qim_root/tests/golden/records.qim" |
+		stream-dump --rec) \
+		<(stream-dump --rec <"$qim_root/tests/golden/dispatches.qim")
+}

@@ -29,6 +29,7 @@ static const struct property consumer[] = {
     {"enable.auto.offset.store", "false"},
     {"auto.offset.reset", "error"},
     {"enable.partition.eof", "true"},
+    {"check.crcs", "true"},
     {"fetch.wait.max.ms", "100"},
     {"fetch.error.backoff.ms", "100"},
     {NULL},

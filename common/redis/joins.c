@@ -1,5 +1,7 @@
 #include "redis/joins.h"
 
+#include <xxhash.h>
+
 void
 joins_reset(struct joins *joins)
 {
@@ -7,15 +9,12 @@ joins_reset(struct joins *joins)
 	memset(joins->heads, -1, sizeof(joins->heads));
 }
 
-/* FNV-1a: cheap, and no input can make it more than slow. */
 static uint32_t
 hash_user(const struct stem *stem, struct slice user)
 {
-	uint32_t hash = 2166136261U ^ (uint32_t)((uintptr_t)stem >> 4);
-
-	for (size_t i = 0; i < user.bytes; i++)
-		hash = (hash ^ user.data[i]) * 16777619U;
-	return (hash ^ hash >> 16) % JOINS_HEADS;
+	return (uint32_t)(XXH3_64bits_withSeed(
+			      user.data, user.bytes, (uintptr_t)stem) %
+	    JOINS_HEADS);
 }
 
 static struct join *

@@ -24,11 +24,11 @@ keep_running() {
 	while [[ ! -e $RUN/stop ]]; do
 		"${chain[@]}" >>"$RUN/$name.log" 2>&1 &
 		echo $! >"$RUN/$name.pid"
-		wait $!
-		status=$?
+		status=0
+		wait $! || status=$?
 		echo "-- $name ended: $status" >>"$RUN/$name.log"
 		case $status in
-		0 | 69 | 71 | 74 | 75) ;;
+		0 | 69 | 71 | 74 | 75 | 143) ;; # 143: told to stop at its start
 		*)
 			echo "$status" >"$RUN/$name.fatal"
 			return
