@@ -59,12 +59,10 @@ teardown_file() {
 @test "a group's committed offsets are kept" {
 	start_mock -t outbox:1
 	printf '1\n2\n3\n' | kcat -P -b "$MOCK_BROKERS" -t outbox -p 0
-	run -0 kcat -b "$MOCK_BROKERS" -G g -X auto.offset.reset=earliest -e -q \
-		-c 2 outbox
-	[ "$output" = $'1\n2' ]
-	run -0 kcat -b "$MOCK_BROKERS" -G g -X auto.offset.reset=earliest -e -q \
-		-c 1 outbox
-	[ "$output" = 3 ]
+	run -0 --separate-stderr offset-commit -b "$MOCK_BROKERS" -g g --set outbox=2
+	[[ "$output" == 'outbox[0] '*' -> 2' ]]
+	run -0 --separate-stderr offset-commit -b "$MOCK_BROKERS" -g g --set outbox=end
+	[ "$output" = 'outbox[0] 2 -> 3' ]
 }
 
 @test "--error fails so many requests of a kind" {

@@ -306,11 +306,11 @@ EOF
 	wait "$pid"
 	stream-dump <out >/dev/null
 
-	fanout-plan <fifo >out 2>err 3>&- &
+	fanout-plan <fifo >again 2>err 3>&- &
 	pid=$!
 	exec 4>fifo
 	head -c 300 in >&4
-	wait_until 10 test -s out
+	wait_until 10 test -s again
 	kill -TERM "$pid"
 	kill -INT "$pid"
 	status=0

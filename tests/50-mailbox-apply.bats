@@ -283,6 +283,7 @@ run_waiting() {
 # feed FILE [option]...: mailbox-apply of the lines in FILE; sets PID, and
 # returns after the second batch's receipt.
 feed() {
+	rm -f out # an earlier run's receipts aren't these
 	mkfifo pipe
 	stream <"$1" >pipe 3>&- &
 	apply "${@:2}" <pipe >out 2>err 3>&- &

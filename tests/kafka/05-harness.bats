@@ -1,9 +1,9 @@
 # The harness checks itself: what the other files build on must hold, and must
 # fail loudly where it doesn't.
 bats_require_minimum_version 1.5.0
-load lib/common
-load lib/redis
-load lib/kafka
+load ../lib/common
+load ../lib/redis
+load ../lib/kafka
 
 teardown() {
 	stop_mock
