@@ -273,6 +273,7 @@ values() {
 @test "TERM and INT: what was read goes out, then the end, 0" {
 	local signal pid
 	for signal in TERM INT; do
+		rm -f "$out"
 		# An interactive INT: a background job of bash ignores it.
 		env --default-signal=INT outbox-read -b "$MOCK_BROKERS" \
 			-t outbox -o beginning --batch-ms 60000 >"$out" 3>&- &
