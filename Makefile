@@ -109,7 +109,7 @@ lint:
 	cppcheck -q --std=c11 --error-exitcode=1 -Icommon \
 		--enable=warning,performance,portability --inline-suppr \
 		--suppress=missingIncludeSystem cmd common
-	shellcheck $(sort $(SCRIPTS))
+	shellcheck -x $(sort $(SCRIPTS))
 	mandoc -T lint -W warning $(MANUALS)
 
 # --- installing --------------------------------------------------------------
