@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "kafka/error.h"
+#include "kafka/topic.h"
 
 /* How long one try of a question lasts: the first, and at most. */
 #define SLICE_FIRST_MS 100
@@ -127,31 +128,6 @@ rest(const struct kafka_client *client, const struct patience *patience,
 	    client->handle, clock_left_ms(patience->deadline_us, slice_ms));
 }
 
-/* The topic NULL: only whether a broker answers. */
-static rd_kafka_resp_err_t
-ask_metadata(struct kafka_client *client, rd_kafka_topic_t *topic, int slice_ms,
-    uint32_t *count)
-{
-	const struct rd_kafka_metadata *metadata = NULL;
-	rd_kafka_resp_err_t error =
-	    rd_kafka_metadata(client->handle, 0, topic, &metadata, slice_ms);
-
-	if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
-		return error;
-	if (topic != NULL && metadata->topic_cnt != 1)
-		error = RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
-	else if (topic != NULL)
-		error = metadata->topics[0].err;
-	*count = 0;
-	if (topic != NULL && error == RD_KAFKA_RESP_ERR_NO_ERROR) {
-		*count = (uint32_t)metadata->topics[0].partition_cnt;
-		if (*count == 0)
-			error = RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
-	}
-	rd_kafka_metadata_destroy(metadata);
-	return error;
-}
-
 static int
 wait_metadata(struct kafka_client *client, rd_kafka_topic_t *topic,
     const char *what, uint64_t deadline_us, uint32_t *count, struct err *err)
@@ -163,8 +139,8 @@ wait_metadata(struct kafka_client *client, rd_kafka_topic_t *topic,
 	for (;;) {
 		tried_us = clock_us();
 		more = judge(client, &patience,
-		    ask_metadata(
-			client, topic, patience_take(&patience), count),
+		    kafka_topic_ask(
+			client->handle, topic, patience_take(&patience), count),
 		    what, err);
 		if (more <= 0)
 			return more;
@@ -200,10 +176,9 @@ kafka_client_has_topic(
 
 	if (local == NULL)
 		return true;
-	error = ask_metadata(client, local, timeout_ms, &unused);
+	error = kafka_topic_ask(client->handle, local, timeout_ms, &unused);
 	rd_kafka_topic_destroy(local);
-	return error != RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART &&
-	    error != RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
+	return error != RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
 }
 
 int

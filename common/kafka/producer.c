@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "kafka/error.h"
+#include "kafka/topic.h"
 #include "stream/record.h"
 
 /* A question to the brokers is asked anew after this time, at first; between
@@ -176,20 +177,9 @@ static int
 ask_partitions(struct producer *producer, struct producer_topic *topic,
     int timeout_ms, rd_kafka_resp_err_t *error, struct err *err)
 {
-	const struct rd_kafka_metadata *metadata;
-
-	*error = rd_kafka_metadata(
-	    producer->client, 0, topic->handle, &metadata, timeout_ms);
-	if (*error == RD_KAFKA_RESP_ERR_NO_ERROR) {
-		*error = RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
-		if (metadata->topic_cnt == 1) {
-			*error = metadata->topics[0].err;
-			topic->partitions =
-			    (uint32_t)metadata->topics[0].partition_cnt;
-		}
-		rd_kafka_metadata_destroy(metadata);
-	}
-	if (*error == RD_KAFKA_RESP_ERR_NO_ERROR && topic->partitions > 0)
+	*error = kafka_topic_ask(
+	    producer->client, topic->handle, timeout_ms, &topic->partitions);
+	if (*error == RD_KAFKA_RESP_ERR_NO_ERROR)
 		return 1;
 	if (kafka_error_code(*error) == EX_NOPERM)
 		return err_set(err, EX_NOPERM, "topic %s: %s",

@@ -1,0 +1,17 @@
+/*
+ * topic - how many partitions a topic has.
+ */
+#ifndef QIM_KAFKA_TOPIC_H
+#define QIM_KAFKA_TOPIC_H
+
+#include <librdkafka/rdkafka.h>
+#include <stdint.h>
+
+/* Asks the brokers once, for up to timeout_ms.  A topic that isn't there, or
+ * has no partition yet, is UNKNOWN_TOPIC_OR_PART; *count is set only without
+ * an error, and is then at least 1.  The topic NULL: only whether a broker
+ * answers, *count 0. */
+rd_kafka_resp_err_t kafka_topic_ask(rd_kafka_t *client, rd_kafka_topic_t *topic,
+    int timeout_ms, uint32_t *count);
+
+#endif
