@@ -82,10 +82,16 @@ help_synopsis() {
 	run ! grep -lE '#include <hiredis' -r base stream message kafka ../cmd
 }
 
-@test "stdin, stdout and stderr closed: still one error, no crash" {
-	for name in fanout-plan stream-dump; do
-		run -75 bash -c "$name <&- 2>&1"
-		expect_message 'torn: it ends before the hello'
-	done
-	run -75 bash -c 'stream-dump <&- >&- 2>&-'
+@test "a descriptor that is closed is an error: 74, never a success" {
+	run -74 bash -c 'stream-dump <&-'
+	expect_message 'stream-dump: error: read of fd 0: Bad file descriptor'
+	run -74 bash -c 'stream-dump <"$1" >&-' _ "$qim_root/tests/golden/small.qim"
+	run -74 bash -c 'fanout-plan <"$1" >&-' _ "$qim_root/tests/golden/records.qim"
+	expect_message 'fanout-plan: error: write to fd 1: Bad file descriptor'
+	run -74 bash -c 'stream-dump <&- >&- 2>&-'
+}
+
+@test "the empty name isn't that of an option without a long one" {
+	run -64 broker-mock --=1
+	expect_message 'broker-mock: error: --=1: unknown option, see -h'
 }

@@ -77,8 +77,7 @@ write_line(const char *line, size_t bytes)
 		return;
 	}
 	written = write(STDERR_FILENO, line, bytes);
-	if (written < 0)
-		dropped_count++;
+	dropped_count = written < 0 ? dropped_count + 1 : 0;
 }
 
 static void
@@ -100,7 +99,6 @@ format_line(enum msg_level level, const char *text)
 	bytes += msg_mask(
 	    text, strlen(text), line + bytes, sizeof(line) - bytes - 1);
 	line[bytes++] = '\n';
-	dropped_count = 0;
 	write_line(line, bytes);
 }
 

@@ -59,8 +59,7 @@ add(struct parser *parser, struct opt opt)
 	int argument = opt.type == OPT_FLAG ? no_argument : required_argument;
 
 	parser->all[i] = opt;
-	/* A long name for every entry keeps the indices equal; getopt can't
-	 * be given an empty one by a user. */
+	/* A long name for every entry keeps the indices equal. */
 	parser->longs[i] = (struct option){opt.name == NULL ? "" : opt.name,
 	    argument, NULL, CODE_FIRST + (int)i};
 	if (opt.letter == 0)
@@ -154,7 +153,8 @@ run_getopt(struct parser *parser, int argc, char **argv, struct err *err)
 	while ((code = getopt_long(
 		    argc, argv, parser->shorts, parser->longs, NULL)) != -1) {
 		opt = code == '?' || code == ':' ? NULL : find(parser, code);
-		if (opt == NULL)
+		/* `--=x` is the empty name of an option without one. */
+		if (opt == NULL || (code >= CODE_FIRST && opt->name == NULL))
 			return refuse(code, argv, err);
 		if (take(opt, code, optarg, err) < 0)
 			return -1;

@@ -8,16 +8,21 @@
 #include "base/msg.h"
 #include "base/signals.h"
 
+static pid_t parent; /* before anything took time */
+
 int
 program_begin(int argc, char **argv, const struct opt *table, int operands,
     const char *synopsis, struct opt_common *common, struct err *err)
 {
+	parent = getppid();
 	msg_init(argv[0]);
 	for (int fd = 0; fd <= 2; fd++) {
 		if (fcntl(fd, F_GETFD) >= 0)
 			continue;
-		/* The lowest free number is this one. */
-		if (open("/dev/null", O_RDWR) != fd)
+		/* The lowest free number is this one.  It is of no use: a
+		 * read of a missing input, or a write to a missing output, is
+		 * an error, not an end or a success. */
+		if (open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
 			return err_set(
 			    err, EX_OSERR, "fd %d: %s", fd, strerror(errno));
 	}
@@ -29,5 +34,5 @@ program_signals(const struct opt_common *common, struct err *err)
 {
 	if (signals_init(err) < 0)
 		return -1;
-	return common->with_parent ? signals_end_with_parent(err) : 0;
+	return common->with_parent ? signals_end_with_parent(parent, err) : 0;
 }

@@ -8,7 +8,8 @@
 #include "base/opt.h"
 
 /* Names the program for its messages, makes sure that fds 0, 1 and 2 are
- * open, so that no file or socket takes their place, and parses the options:
+ * taken, so that no file or socket takes their place (using one that was
+ * closed is an error), and parses the options:
  * as opt_parse(), and -1 EX_OSERR. */
 int program_begin(int argc, char **argv, const struct opt *table, int operands,
     const char *synopsis, struct opt_common *common, struct err *err);

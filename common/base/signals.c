@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +24,12 @@ handle(int number)
 
 	(void)number;
 	if (stopping) {
-		ignored = write(STDERR_FILENO, abandoned, abandoned_bytes);
+		struct pollfd wait = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+		/* Nobody waits for a log that takes nothing. */
+		if (poll(&wait, 1, 0) == 1)
+			ignored =
+			    write(STDERR_FILENO, abandoned, abandoned_bytes);
 		_exit(EX_TEMPFAIL);
 	}
 	stopping = 1;
@@ -41,7 +47,7 @@ signals_init(struct err *err)
 	snprintf(abandoned, sizeof(abandoned),
 	    "%.80s: error: abandoned: second signal\n", msg_program());
 	abandoned_bytes = strlen(abandoned);
-	sigemptyset(&action.sa_mask);
+	sigfillset(&action.sa_mask);
 	sigemptyset(&ignore.sa_mask);
 	if (pipe2(wake, O_CLOEXEC | O_NONBLOCK) < 0 ||
 	    sigaction(SIGTERM, &action, NULL) < 0 ||
@@ -64,10 +70,8 @@ signals_fd(void)
 }
 
 int
-signals_end_with_parent(struct err *err)
+signals_end_with_parent(pid_t parent, struct err *err)
 {
-	pid_t parent = getppid();
-
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0)
 		return err_set(
 		    err, EX_OSERR, "--with-parent: %s", strerror(errno));

@@ -10,6 +10,7 @@
 #define QIM_BASE_SIGNALS_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 
@@ -22,8 +23,8 @@ bool signals_stopping(void);
 /* Becomes readable with the first signal, and stays so: for poll(2). */
 int signals_fd(void);
 
-/* Asks the kernel for a SIGTERM when the parent ends; 0 or -1 EX_TEMPFAIL
- * when it has ended already. */
-int signals_end_with_parent(struct err *err);
+/* Asks the kernel for a SIGTERM when the parent ends, which was `parent` when
+ * this program began; 0 or -1 EX_TEMPFAIL when it has ended already. */
+int signals_end_with_parent(pid_t parent, struct err *err);
 
 #endif
