@@ -52,12 +52,19 @@ print_map(struct slice map, struct err *err)
 	json_t *object = json_object();
 
 	while (pairs-- > 0) {
-		struct slice key = cursor_str(&cursor);
-		enum view_bin bin =
-		    slice_is(key, "rec") ? bin_view() : VIEW_BIN_BASE64;
+		char *key = view_key(&cursor);
+		enum view_bin bin = key != NULL && strcmp(key, "rec") == 0
+		    ? bin_view()
+		    : VIEW_BIN_BASE64;
+		int failed = key == NULL ||
+		    json_object_set_new(
+			object, key, view_msgpack(&cursor, bin)) < 0;
 
-		json_object_setn_new(object, (const char *)key.data, key.bytes,
-		    view_msgpack(&cursor, bin));
+		free(key);
+		if (failed) {
+			json_decref(object);
+			return err_memory(err, "output");
+		}
 	}
 	return jsonl_print(&output, object, err);
 }
@@ -67,8 +74,8 @@ view_source(const struct item_head *head, uint32_t src, int64_t offset)
 {
 	const struct range *range = &head->src[src];
 
-	return json_pack("[s%iI]", (const char *)range->topic.data,
-	    range->topic.bytes, (int)range->partition, (json_int_t)offset);
+	return json_pack("[oiI]", view_bytes(range->topic, "str64"),
+	    (int)range->partition, (json_int_t)offset);
 }
 
 static json_t *
@@ -142,8 +149,8 @@ view_steps(const struct item_head *head)
 			break;
 		zero = start_us < zero ? start_us : zero;
 		json_array_append_new(steps,
-		    json_pack("[s%s%II]", (const char *)program.data,
-			program.bytes, (const char *)name.data, name.bytes,
+		    json_pack("[ooII]", view_bytes(program, "str64"),
+			view_bytes(name, "str64"),
 			(json_int_t)(start_us - zero),
 			(json_int_t)(end_us - start_us)));
 	}

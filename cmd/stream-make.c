@@ -182,6 +182,8 @@ emit_frame(json_t *frame, struct err *err)
 	result = pack_frame(&map, frame);
 	if (result < 0)
 		err_set(err, EX_DATAERR, "a value that can't be packed");
+	else if (map.failed)
+		result = err_memory(err, "frame");
 	else
 		result = frame_pack(
 		    &whole, slice_of_buf(&map), !options.unchecked, err);

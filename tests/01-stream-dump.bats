@@ -119,3 +119,46 @@ golden() {
 		"$BATS_TEST_TMPDIR/filter.py" "$(golden records.qim)"
 	[ "${#lines[@]}" -eq 4 ]
 }
+
+@test "names that aren't text are shown as what they are" {
+	sed -e 's/"outbox"/{"str64":"b\/8="}/g' -e 's/"at":\[\[/"x":1,"at":[[/' \
+		"$(golden small.jsonl)" >"$BATS_TEST_TMPDIR/in"
+	stream-make <"$BATS_TEST_TMPDIR/in" | stream-dump | cmp - "$BATS_TEST_TMPDIR/in"
+	sed 's/"outbox"/{"str64":"b\/8="}/g' "$(golden records.jsonl)" | stream-make |
+		stream-dump --rec | grep -qF '{"src":[{"str64":"b/8="},0,5]'
+}
+
+@test "memory that runs out is 71, not bad data" {
+	[[ $QIM_BIN != */asan/* ]] || return 0
+	python3 -c 'import json; print(json.dumps({"qim":1,"kind":"records","from":"x",
+"run":1,"topic":"t","start":[["t",i,0,"x"] for i in range(100000)]}))' |
+		stream-make >"$BATS_TEST_TMPDIR/in"
+	local room seen=''
+	for ((room = 7000; room < 20000; room += 500)); do
+		run bash -c 'ulimit -v "$1"; exec stream-dump <"$2" 2>&1 >/dev/null' _ \
+			"$room" "$BATS_TEST_TMPDIR/in"
+		# 127: not even the libraries had room; 75: a stream without an end.
+		[[ $status == 7[15] || $status == 127 ]] || fail "$room: $status $output"
+		[[ $status != 71 ]] || seen+=$output
+	done
+	[[ $seen == *'out of memory'* ]]
+}
+
+@test "a second signal ends it at once, also where stderr takes nothing" {
+	run -0 python3 - <<'EOF'
+import os, signal, subprocess, time, fcntl
+full = os.pipe()
+fcntl.fcntl(full[1], fcntl.F_SETFL, os.O_NONBLOCK)
+try:
+    while True: os.write(full[1], b"x" * 4096)
+except BlockingIOError: pass
+fcntl.fcntl(full[1], fcntl.F_SETFL, 0)
+p = subprocess.Popen(["stream-dump"], stdin=subprocess.PIPE, stderr=full[1])
+while "SigCgt" not in open(f"/proc/{p.pid}/status").read() or not int(
+        [l for l in open(f"/proc/{p.pid}/status") if l.startswith("SigCgt")][0].split()[1], 16) >> 14 & 1:
+    time.sleep(0.01)
+p.send_signal(signal.SIGTERM); time.sleep(0.2); assert p.poll() is None
+p.send_signal(signal.SIGTERM)
+assert p.wait(5) == 75
+EOF
+}

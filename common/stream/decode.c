@@ -15,6 +15,7 @@ struct pairs {
 	uint32_t seen; /* bit per name of `names` */
 	const char *const *names;
 	const char *what;
+	bool no_memory; /* then cursor.bad is set too */
 };
 
 #define UNKNOWN (-2)
@@ -59,6 +60,8 @@ close_pairs(const struct pairs *pairs, uint32_t wanted, struct err *err)
 {
 	uint32_t missing = wanted & ~pairs->seen;
 
+	if (pairs->no_memory)
+		return err_memory(err, "input: frame");
 	if (!cursor_done(&pairs->cursor))
 		return err_set(err, EX_DATAERR,
 		    "input: %s: a field of the wrong type, or twice",
@@ -75,14 +78,16 @@ close_pairs(const struct pairs *pairs, uint32_t wanted, struct err *err)
 #define ITEMS_MAX 100000
 
 static void *
-allocate_items(struct cursor *cursor, uint32_t count, size_t bytes)
+allocate_items(struct pairs *pairs, uint32_t count, size_t bytes)
 {
 	void *items = NULL;
 
-	if (count <= ITEMS_MAX)
+	if (count <= ITEMS_MAX) {
 		items = calloc(count == 0 ? 1 : count, bytes);
+		pairs->no_memory = items == NULL;
+	}
 	if (items == NULL)
-		cursor->bad = true;
+		pairs->cursor.bad = true;
 	return items;
 }
 
@@ -94,11 +99,12 @@ is_topic(struct slice topic)
 }
 
 static void
-decode_starts(struct cursor *cursor, struct hello *hello)
+decode_starts(struct pairs *pairs, struct hello *hello)
 {
+	struct cursor *cursor = &pairs->cursor;
 	uint32_t count = cursor_array(cursor), beyond;
 
-	hello->start = allocate_items(cursor, count, sizeof(*hello->start));
+	hello->start = allocate_items(pairs, count, sizeof(*hello->start));
 	for (uint32_t i = 0; i < count && !cursor->bad; i++) {
 		struct start *start = &hello->start[i];
 
@@ -204,7 +210,7 @@ hello_decode(
 		else if (field == GROUP)
 			hello->group = cursor_str_or_nil(cursor);
 		else if (field == START)
-			decode_starts(cursor, hello);
+			decode_starts(&pairs, hello);
 		else if (field == PARTITIONS)
 			hello->partitions = cursor_u32(cursor);
 		else if (field == RECIPIENTS)
@@ -223,13 +229,14 @@ hello_decode(
 }
 
 static struct slice
-decode_ranges(struct cursor *cursor, struct item_head *head)
+decode_ranges(struct pairs *pairs, struct item_head *head)
 {
+	struct cursor *cursor = &pairs->cursor;
 	const uint8_t *start = cursor->at;
 	uint32_t beyond;
 
 	head->src_count = cursor_array(cursor);
-	head->src = allocate_items(cursor, head->src_count, sizeof(*head->src));
+	head->src = allocate_items(pairs, head->src_count, sizeof(*head->src));
 	for (uint32_t i = 0; i < head->src_count && !cursor->bad; i++) {
 		struct range *range = &head->src[i];
 
@@ -293,7 +300,7 @@ batch_decode(struct slice map, struct batch *batch, struct slice *src_raw,
 		if (field == BATCH)
 			batch->head.number = cursor_u64(cursor);
 		else if (field == SRC)
-			*src_raw = decode_ranges(cursor, &batch->head);
+			*src_raw = decode_ranges(&pairs, &batch->head);
 		else if (field == REC)
 			decode_records(&pairs, batch);
 		else if (field == AT)
@@ -332,7 +339,7 @@ receipt_decode(struct slice map, struct receipt *receipt, struct err *err)
 		if (field == BATCH)
 			receipt->head.number = cursor_u64(cursor);
 		else if (field == SRC)
-			decode_ranges(cursor, &receipt->head);
+			decode_ranges(&pairs, &receipt->head);
 		else if (field == IN)
 			receipt->in = cursor_u64(cursor);
 		else if (field == OUT)

@@ -249,7 +249,8 @@ stream_in_next(struct stream_in *in, struct stream_item *item, struct err *err)
 		result = take_frame(in, item, err);
 	if (result < 0)
 		stream_item_release(item);
-	if (result < 0 && in->has_end)
+	/* A torn frame after the end is still a frame after the end. */
+	if (result < 0 && in->has_end && err->code == EX_TEMPFAIL)
 		err->code = EX_DATAERR;
 	return result;
 }

@@ -97,7 +97,7 @@ view_array(struct cursor *cursor, enum view_bin bin)
 	return array;
 }
 
-static char *
+char *
 view_key(struct cursor *cursor)
 {
 	json_t *json = view_msgpack(cursor, VIEW_BIN_TEXT);

@@ -33,6 +33,9 @@ json_t *view_bin(struct slice bytes, enum view_bin bin);
 /* One byte string; nil (data NULL) gives null.  NULL: no memory. */
 json_t *view_bytes(struct slice bytes, const char *escape_name);
 
+/* Takes one object as the name of a JSON pair; malloc()ed, NULL: no memory. */
+char *view_key(struct cursor *cursor);
+
 /* Packs a JSON value: strings as str, {"base64"} as bin, {"str64"} as str,
  * {"u64"} as that number, any other object as a map ({"ext"} too: it isn't
  * turned back); 0, or -1: not valid base64 or decimal. */
