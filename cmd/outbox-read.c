@@ -339,7 +339,8 @@ step(struct err *err)
 		return err_set(err, EX_TEMPFAIL, "output: the reader is gone");
 	/* With --batch-ms 0 a batch ends where nothing more is waiting. */
 	if (gather_is_due(&reader.gather, now_us) ||
-	    (event == CONSUMER_NOTHING && gather_is_open(&reader.gather)))
+	    (event == CONSUMER_NOTHING && options.batch_ms == 0 &&
+		gather_is_open(&reader.gather)))
 		return write_batch(err);
 	return 0;
 }

@@ -337,3 +337,18 @@ values() {
 	refuses 77 'committed offsets of the group: Broker: Group authorization failed' \
 		-t outbox -g g
 }
+
+@test "--batch-ms gathers for as long as it says" {
+	local pid
+	start_mock -t slow:1
+	outbox-read -b "$MOCK_BROKERS" -t slow -o end --batch-ms 2000 -c 3 \
+		>"$out" 3>&- &
+	pid=$!
+	wait_until 10 test -s "$out"
+	for i in 1 2 3; do
+		echo "$i" | kcat -P -b "$MOCK_BROKERS" -t slow -p 0
+		sleep 0.3
+	done
+	wait "$pid"
+	[ "$(stream-dump <"$out" | jq -c 'select(.batch == 2) | .rec | length')" = 3 ]
+}
