@@ -143,7 +143,7 @@ static bool
 is_blank(struct slice line)
 {
 	for (size_t i = 0; i < line.bytes; i++)
-		if (strchr(" \t\r", line.data[i]) == NULL)
+		if (memchr(" \t\r", line.data[i], 3) == NULL)
 			return false;
 	return true;
 }

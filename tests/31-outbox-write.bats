@@ -262,3 +262,10 @@ for n in range(2000):
 		outbox-write -b "$MOCK_BROKERS" -t outbox <"$lines_in"
 	[[ $QIM_BIN == */asan/* || $(<"$BATS_TEST_TMPDIR/kib") -lt 160000 ]]
 }
+
+@test "a line of NUL bytes isn't blank" {
+	mock
+	run -65 --separate-stderr bash -c \
+		'printf "\0\0\n" | outbox-write -b "$MOCK_BROKERS" -t outbox'
+	expect_message 'outbox-write: error: line 1: '
+}
