@@ -10,10 +10,12 @@ build_questions(struct round *round, struct commands *commands)
 
 	for (size_t i = 0; round->unknown_count > 0 && i < round->place_count;
 	     i++) {
-		const struct place *place = &round->places[i];
+		struct place *place = &round->places[i];
 
 		if (!place->used || place->known)
 			continue;
+		place->asked = true;
+		round->asked_count++;
 		commands_begin(commands, 5, "ZRANGE");
 		mailbox_key(commands, &place->stem, "mark", none);
 		commands_u64(commands, 0);

@@ -110,7 +110,9 @@ take_quarantined(struct round *round, struct place *place,
 		return refuse_form(round, err);
 	place->quarantined = (uint64_t)reply->integer;
 	place->known = true;
+	place->asked = false;
 	round->unknown_count--;
+	round->asked_count--;
 	return 0;
 }
 
@@ -160,14 +162,14 @@ take_claim(struct round *round, struct entry *entry, const struct reply *reply,
 	return 0;
 }
 
-/* The next place that isn't known; NULL: the claims have begun. */
+/* The next place that was asked about, which one that a batch has named since
+ * wasn't; NULL: the claims have begun. */
 static struct place *
-next_unknown(struct round *round)
+next_asked(struct round *round)
 {
-	if (round->unknown_count == 0)
+	if (round->asked_count == 0)
 		return NULL;
-	while (!round->places[round->ask_at].used ||
-	    round->places[round->ask_at].known)
+	while (!round->places[round->ask_at].asked)
 		round->ask_at++;
 	return &round->places[round->ask_at];
 }
@@ -175,7 +177,7 @@ next_unknown(struct round *round)
 static int
 take_answer(struct round *round, const struct reply *reply, struct err *err)
 {
-	struct place *place = next_unknown(round);
+	struct place *place = next_asked(round);
 	int result;
 
 	if (place != NULL && !round->asked_mark) {
@@ -185,7 +187,7 @@ take_answer(struct round *round, const struct reply *reply, struct err *err)
 	if (place != NULL) {
 		round->asked_mark = false;
 		result = take_quarantined(round, place, reply, err);
-		if (round->unknown_count == 0)
+		if (round->asked_count == 0)
 			round->ask_at = 0;
 		return result;
 	}

@@ -160,9 +160,10 @@ round_close(struct round *round)
 	round->phase = ROUND_CLOSED;
 	round->unknown_count = 0;
 	for (size_t i = 0; i < round->place_count; i++) {
-		round->places[i].known = false;
+		round->places[i].known = round->places[i].asked = false;
 		round->unknown_count += round->places[i].used;
 	}
+	round->asked_count = 0;
 	round->ask_count = 0;
 	commands_reset(&round->quarantine);
 	rewind_spots(round);

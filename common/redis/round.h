@@ -52,6 +52,7 @@ struct place {
 	uint64_t quarantined; /* at most so many fields in quarantine */
 	bool used; /* a batch has named it */
 	bool known; /* mark and quarantined were read on this connection */
+	bool asked; /* their replies are awaited */
 };
 
 /* An entry, and within it a recipient: what is before it is confirmed. */
@@ -75,6 +76,7 @@ struct round {
 	struct place *places; /* by partition / nodes */
 	size_t place_count;
 	size_t unknown_count; /* used and not known */
+	size_t asked_count;
 
 	char id[ROUND_ID_BYTES]; /* of this connection */
 	struct stem stem; /* where its counter stands */
@@ -100,8 +102,8 @@ int round_init(struct round *round, const struct mailbox *mailbox,
     uint32_t node, struct err *err);
 void round_release(struct round *round);
 
-/* Appends a share to the queue; it and its entries must live until done.  One
- * without entries and ranges is done at once. */
+/* Appends a share to the queue, in any phase; it and its entries must live
+ * until done.  One without entries and ranges is done at once. */
 void round_add(struct round *round, struct share *share);
 
 /* Begins on a new connection; `id` is a number in hex that no connection had

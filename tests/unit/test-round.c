@@ -1,10 +1,11 @@
 /*
  * The mailbox protocol (round.h) against a model of Redis.
  *
- * One dispatch partition, several writers that each go in offset order from
- * any point at or below the mark, killed and started again anywhere; a Redis
+ * Two dispatch partitions on one node, of which a writer names one first and
+ * the other at any time; several writers that each go in offset order from
+ * any point at or below the marks, killed and started again anywhere; a Redis
  * whose data set may at any moment be replaced by an older one, with the
- * connections dropped or kept, and which now and then says "not now"; a topic
+ * connections dropped or kept, and which now and then says "not now"; topics
  * in which dispatches stand more than once, some copies conflict and some
  * can't be decoded.  At the end all must be what one writer gives without any
  * of this.  The same must go wrong when the model doesn't notice a replaced
@@ -26,11 +27,15 @@
 
 #define SEEDS_DEFAULT 2000
 #define BROKEN_SEEDS 300
+#define PARTITIONS 2
 #define TOPIC_COUNT 64
 #define WRITERS_MAX 3
 #define WORKS_MAX 4
 #define STEPS_MAX 6000
 #define FAULT_STEPS 400
+
+/* How far below a mark a writer may start. */
+#define BACK_MOST 3
 
 static uint64_t state;
 
@@ -56,15 +61,19 @@ struct said {
 	uint8_t users; /* one bit each */
 };
 
-/* What stands in the partition, offset by offset. */
+/* What stands in a partition, offset by offset. */
 static struct topic {
+	uint32_t partition;
+	const char *users[4]; /* that belong to it; the first sends */
 	struct said said[TOPIC_COUNT];
 	struct buf values[TOPIC_COUNT];
 	size_t count;
-} topic;
+} topics[PARTITIONS] = {
+    {.partition = 0, .users = {"ann", "bob", "cid", "eve"}},
+    {.partition = 1, .users = {"dan", "gus", "joy", "kim"}},
+};
 
-static const struct mailbox mailbox = {"qim", "topic", 1, 1};
-static const char *const users[] = {"ann", "bob", "cid", "dan"};
+static const struct mailbox mailbox = {"qim", "topic", PARTITIONS, 1};
 
 static struct slice
 conversation_of(const struct said *said)
@@ -73,7 +82,7 @@ conversation_of(const struct said *said)
 }
 
 static void
-pack_value(struct buf *buf, struct said said)
+pack_value(struct buf *buf, const struct topic *topic, struct said said)
 {
 	struct dispatch dispatch = {.conversation_seq = said.seq,
 	    .created_at_ms = 100 + said.digest,
@@ -81,7 +90,7 @@ pack_value(struct buf *buf, struct said said)
 	    .chunk_count = 2,
 	    .conversation.bytes = conversation_of(&said),
 	    .message.bytes = slice_of("m"),
-	    .sender.bytes = slice_of("ann"),
+	    .sender.bytes = slice_of(topic->users[0]),
 	    .payload = slice_of("\x01")};
 	struct buf to = {0};
 
@@ -89,7 +98,7 @@ pack_value(struct buf *buf, struct said said)
 	memset(dispatch.digest, said.digest, HASH_BYTES);
 	for (int i = 0; i < 4; i++)
 		if ((said.users & 1 << i) != 0) {
-			pack_text(&to, users[i]);
+			pack_text(&to, topic->users[i]);
 			dispatch.to_count++;
 		}
 	dispatch.to = cursor_of(slice_of_buf(&to));
@@ -98,42 +107,42 @@ pack_value(struct buf *buf, struct said said)
 }
 
 static void
-add_record(struct said said)
+add_record(struct topic *topic, struct said said)
 {
-	struct buf *buf = &topic.values[topic.count];
+	struct buf *buf = &topic->values[topic->count];
 
-	topic.said[topic.count++] = said;
+	topic->said[topic->count++] = said;
 
 	buf_reset(buf);
 	if (said.seq > 0)
-		pack_value(buf, said);
+		pack_value(buf, topic, said);
 	else if (said.digest > 0)
 		buf_append(buf, &said.digest, 1);
 }
 
 static void
-make_topic(void)
+make_topic(struct topic *topic)
 {
 	uint32_t messages = 3 + random_below(9);
 	struct said all[16];
 
-	topic.count = 0;
+	topic->count = 0;
 	for (uint32_t i = 0; i < messages; i++) {
 		all[i] = (struct said){i + 1, 1 + random_below(2), 1,
 		    (uint8_t)(1 + random_below(15))};
-		add_record(all[i]);
+		add_record(topic, all[i]);
 		if (chance(30))
-			add_record(all[random_below(i + 1)]);
+			add_record(topic, all[random_below(i + 1)]);
 		if (chance(10)) {
 			struct said other = all[random_below(i + 1)];
 
 			other.digest++;
-			add_record(other);
+			add_record(topic, other);
 		}
 		if (chance(10))
-			add_record((struct said){0}); /* no record */
+			add_record(topic, (struct said){0}); /* no record */
 		if (chance(5))
-			add_record((struct said){.digest = 0x91});
+			add_record(topic, (struct said){.digest = 0x91});
 	}
 }
 
@@ -146,16 +155,35 @@ struct writer {
 	struct work works[WORKS_MAX];
 	struct buf frames[WORKS_MAX]; /* what they point into */
 	size_t first, count; /* works in use, a ring */
-	size_t next; /* offset that the next batch begins with */
+	size_t next[PARTITIONS]; /* offsets that the next batch begins with */
 	uint64_t number; /* of connections, for their ids */
 };
 
+static size_t
+mark_of(const struct model *model, uint32_t partition)
+{
+	char key[32];
+	size_t i = 0;
+
+	snprintf(key, sizeof(key), "qim:{%u}:mark", (unsigned)partition);
+	for (; i < model->data.count; i++)
+		if (slice_is(model->data.rows[i]->key, key))
+			return (size_t)model->data.rows[i]->score;
+	return 0;
+}
+
+/* Starts at the marks, or up to `back` below them. */
 static void
-begin_writer(struct writer *writer, struct model *model, size_t from)
+begin_writer(struct writer *writer, struct model *model, uint32_t back)
 {
 	struct err err;
 
-	*writer = (struct writer){.conn.model = model, .next = from};
+	*writer = (struct writer){.conn.model = model};
+	for (uint32_t p = 0; p < PARTITIONS; p++) {
+		size_t mark = mark_of(model, p), less = random_below(back + 1);
+
+		writer->next[p] = mark < less ? 0 : mark - less;
+	}
 	assert_int_equal(round_init(&writer->round, &mailbox, 0, &err), 0);
 }
 
@@ -170,35 +198,65 @@ end_writer(struct writer *writer)
 	round_release(&writer->round);
 }
 
+static bool
+has_read_all(const struct writer *writer)
+{
+	for (size_t p = 0; p < PARTITIONS; p++)
+		if (writer->next[p] < topics[p].count)
+			return false;
+	return true;
+}
+
+/* Appends the next records of a partition; returns how many. */
+static uint32_t
+read_records(struct writer *writer, struct buf *frame, uint32_t src,
+    struct range *range, size_t most)
+{
+	const struct topic *topic = &topics[range->partition];
+	size_t *next = &writer->next[range->partition];
+	struct record record = {.src = src};
+	uint32_t count = 0;
+
+	range->topic = slice_of("topic");
+	range->from = (int64_t)*next;
+	for (; most > 0 && *next < topic->count; most--, ++*next) {
+		record.offset = (int64_t)*next;
+		record.value = slice_of_buf(&topic->values[*next]);
+		if (record.value.bytes == 0)
+			continue;
+		record_pack(frame, &record);
+		count++;
+	}
+	range->next = (int64_t)*next;
+	return count;
+}
+
+/* A batch of one partition or of both. */
 static void
 add_batch(struct writer *writer, bool is_first)
 {
 	size_t slot = (writer->first + writer->count++) % WORKS_MAX;
 	struct buf *frame = &writer->frames[slot];
-	size_t from = writer->next, next = from;
-	struct range range = {slice_of("topic"), 0, (int64_t)from, 0};
-	struct batch batch = {.head = {.src = &range, .src_count = 1}};
+	uint32_t which = 1 + random_below((1 << PARTITIONS) - 1);
+	struct range ranges[PARTITIONS] = {0};
+	struct batch batch = {.head.src = ranges};
 	struct err err;
 
-	if (!is_first)
-		next += 1 + random_below(4);
-	next = next > topic.count ? topic.count : next;
 	buf_reset(frame);
-	for (size_t i = from; i < next; i++) {
-		struct record record = {.offset = (int64_t)i};
+	for (int32_t p = 0; p < PARTITIONS; p++) {
+		uint32_t src = batch.head.src_count;
 
-		record.value = slice_of_buf(&topic.values[i]);
-		if (record.value.bytes == 0)
+		if ((which & 1U << p) == 0)
 			continue;
-		record_pack(frame, &record);
-		batch.rec_count++;
+		ranges[src].partition = p;
+		batch.rec_count += read_records(writer, frame, src,
+		    &ranges[src], is_first ? 0 : 1 + random_below(4));
+		batch.head.src_count++;
 	}
-	range.next = (int64_t)next;
 	batch.rec = cursor_of(slice_of_buf(frame));
 	assert_int_equal(
 	    work_init(&writer->works[slot], &batch, &mailbox, &err), 0);
 	round_add(&writer->round, &writer->works[slot].shares[0]);
-	writer->next = next;
 }
 
 static uint64_t connections;
@@ -300,6 +358,8 @@ take_turn(struct writer *writer, bool faults)
 		work_release(&writer->works[writer->first++ % WORKS_MAX]);
 		writer->count--;
 	}
+	if (!has_read_all(writer) && writer->count < WORKS_MAX && chance(10))
+		add_batch(writer, false);
 	if (round->phase == ROUND_CLOSED) {
 		if (writer->count == 0)
 			add_batch(writer, true);
@@ -308,34 +368,14 @@ take_turn(struct writer *writer, bool faults)
 	}
 	if (round->phase != ROUND_IDLE)
 		return run_command(writer, faults);
-	while (writer->next < topic.count && writer->count < WORKS_MAX &&
+	while (!has_read_all(writer) && writer->count < WORKS_MAX &&
 	    (writer->count == 0 || chance(50)))
 		add_batch(writer, false);
 	commands_reset(&writer->commands);
 	if (!round_next(round, chance(3), &writer->commands))
-		return writer->next == topic.count ? TURN_DONE : TURN_ON;
+		return has_read_all(writer) ? TURN_DONE : TURN_ON;
 	writer->at = writer->commands.bytes.data;
 	return TURN_ON;
-}
-
-static size_t
-mark_of(const struct model *model)
-{
-	size_t i = 0;
-
-	for (; i < model->data.count; i++)
-		if (slice_is(model->data.rows[i]->key, "qim:{0}:mark"))
-			return (size_t)model->data.rows[i]->score;
-	return 0;
-}
-
-/* A place to start at: the mark or a little below. */
-static size_t
-start_below(const struct model *model)
-{
-	size_t back = random_below(4), mark = mark_of(model);
-
-	return mark < back ? 0 : mark - back;
 }
 
 static bool
@@ -368,23 +408,25 @@ count_missing(const struct model *a, const struct model *b)
 }
 
 static const struct row *
-find_row(const struct model *model, const char *kind, const char *id,
-    struct slice field)
+find_row(const struct model *model, const struct topic *topic, const char *kind,
+    const char *id, struct slice field)
 {
 	char key[64];
 	size_t i;
 
-	snprintf(key, sizeof(key), "qim:{0}:%s%s", kind, id);
+	snprintf(key, sizeof(key), "qim:{%u}:%s%s", (unsigned)topic->partition,
+	    kind, id);
 	i = model_find(model, slice_of(key), field);
 	return i == model->data.count ? NULL : model->data.rows[i];
 }
 
 static size_t
-count_kind(const struct model *model, const char *kind)
+count_kind(
+    const struct model *model, const struct topic *topic, const char *kind)
 {
 	char start[64];
-	size_t bytes =
-	    (size_t)snprintf(start, sizeof(start), "qim:{0}:%s", kind);
+	size_t bytes = (size_t)snprintf(start, sizeof(start), "qim:{%u}:%s",
+	    (unsigned)topic->partition, kind);
 	size_t count = 0;
 
 	for (size_t i = 0; i < model->data.count; i++)
@@ -395,20 +437,20 @@ count_kind(const struct model *model, const char *kind)
 
 /* The offset of the first copy of what stands at `offset`. */
 static size_t
-first_copy(size_t offset)
+first_copy(const struct topic *topic, size_t offset)
 {
 	size_t first = 0;
 
-	while (topic.said[first].seq != topic.said[offset].seq)
+	while (topic->said[first].seq != topic->said[offset].seq)
 		first++;
 	return first;
 }
 
 /* The boxes of a first copy's recipients; returns how many are right. */
 static size_t
-count_boxes(const struct model *model, size_t offset)
+count_boxes(const struct model *model, const struct topic *topic, size_t offset)
 {
-	const struct said *said = &topic.said[offset];
+	const struct said *said = &topic->said[offset];
 	struct buf member = {0};
 	size_t right = 0;
 
@@ -420,7 +462,8 @@ count_boxes(const struct model *model, size_t offset)
 		buf_reset(&member);
 		reference_pack(
 		    &member, conversation_of(said), said->seq, i == 0);
-		row = find_row(model, "box:", users[i], slice_of_buf(&member));
+		row = find_row(model, topic, "box:", topic->users[i],
+		    slice_of_buf(&member));
 		right += row != NULL && row->score == offset + 1;
 	}
 	buf_release(&member);
@@ -428,17 +471,17 @@ count_boxes(const struct model *model, size_t offset)
 }
 
 static bool
-is_claimed(const struct model *model, size_t offset)
+is_claimed(const struct model *model, const struct topic *topic, size_t offset)
 {
-	const struct said *said = &topic.said[offset];
+	const struct said *said = &topic->said[offset];
 	char field[FIELD_TEXT_BYTES];
 	const struct row *row;
 	struct claim claim;
 	struct err err;
 
 	log_field(said->seq, said->chunk, field);
-	row = find_row(model, "log:", (const char *)conversation_of(said).data,
-	    slice_of(field));
+	row = find_row(model, topic,
+	    "log:", (const char *)conversation_of(said).data, slice_of(field));
 	return row != NULL && claim_decode(row->value, &claim, &err) == 0 &&
 	    claim.offset == (int64_t)offset &&
 	    claim.digest.data[0] == said->digest &&
@@ -446,39 +489,43 @@ is_claimed(const struct model *model, size_t offset)
 }
 
 static bool
-is_quarantined(const struct model *model, const uint8_t *id, uint8_t digest)
+is_quarantined(const struct model *model, const struct topic *topic,
+    const uint8_t *id, uint8_t digest)
 {
 	uint8_t field[2 * HASH_BYTES];
 
 	memcpy(field, id, HASH_BYTES);
 	memset(field + HASH_BYTES, digest, HASH_BYTES);
-	return find_row(model, "quarantine", "",
+	return find_row(model, topic, "quarantine", "",
 		   (struct slice){field, sizeof(field)}) != NULL;
 }
 
 /* Both copies of a conflict. */
 static bool
-is_noted(const struct model *model, size_t first, size_t offset)
+is_noted(const struct model *model, const struct topic *topic, size_t first,
+    size_t offset)
 {
 	uint8_t id[HASH_BYTES];
 
-	memset(id, (int)(topic.said[offset].seq + topic.said[offset].chunk),
+	memset(id, (int)(topic->said[offset].seq + topic->said[offset].chunk),
 	    HASH_BYTES);
-	return is_quarantined(model, id, topic.said[first].digest) &&
-	    is_quarantined(model, id, topic.said[offset].digest);
+	return is_quarantined(model, topic, id, topic->said[first].digest) &&
+	    is_quarantined(model, topic, id, topic->said[offset].digest);
 }
 
 /* Against what the topic says, without any of the code under test: each
  * first copy claimed and in its recipients' boxes under its own mailbox_seq,
  * and nothing else in any box; each conflict noted. */
 static bool
-is_right(const struct model *model)
+is_right(const struct model *model, const struct topic *topic)
 {
 	size_t boxes = 0, claims = 0, bad = 0, conflicts = 0;
 
-	for (size_t i = 0; i < topic.count; i++) {
-		const struct said *said = &topic.said[i];
-		size_t first = first_copy(i);
+	if (mark_of(model, topic->partition) != topic->count)
+		return false;
+	for (size_t i = 0; i < topic->count; i++) {
+		const struct said *said = &topic->said[i];
+		size_t first = first_copy(topic, i);
 
 		if (said->seq == 0) {
 			bad += said->digest > 0;
@@ -487,30 +534,40 @@ is_right(const struct model *model)
 		if (first == i) {
 			size_t to = (size_t)__builtin_popcount(said->users);
 
-			if (!is_claimed(model, i) ||
-			    count_boxes(model, i) != to)
+			if (!is_claimed(model, topic, i) ||
+			    count_boxes(model, topic, i) != to)
 				return false;
 			claims++;
 			boxes += to;
-		} else if (said->digest != topic.said[first].digest) {
-			if (!is_noted(model, first, i))
+		} else if (said->digest != topic->said[first].digest) {
+			if (!is_noted(model, topic, first, i))
 				return false;
 			conflicts++;
 		}
 	}
-	return count_kind(model, "box:") == boxes &&
-	    count_kind(model, "log:") == claims &&
-	    (count_kind(model, "quarantine") > 0) == (bad + conflicts > 0);
+	return count_kind(model, topic, "box:") == boxes &&
+	    count_kind(model, topic, "log:") == claims &&
+	    (count_kind(model, topic, "quarantine") > 0) ==
+	    (bad + conflicts > 0);
+}
+
+static bool
+all_right(const struct model *model)
+{
+	for (size_t p = 0; p < PARTITIONS; p++)
+		if (!is_right(model, &topics[p]))
+			return false;
+	return true;
 }
 
 /* One writer until it is done; false: it went wrong. */
 static bool
-run_alone(struct model *model, size_t from)
+run_alone(struct model *model, uint32_t back)
 {
 	static struct writer writer;
 	enum turn turn;
 
-	begin_writer(&writer, model, from);
+	begin_writer(&writer, model, back);
 	do
 		turn = take_turn(&writer, false);
 	while (turn == TURN_ON);
@@ -548,11 +605,10 @@ run_together(struct model *model, uint64_t *losses)
 		enum turn turn;
 
 		if (faults && dice < 15 && count < WRITERS_MAX)
-			begin_writer(
-			    writers[count++], model, start_below(model));
+			begin_writer(writers[count++], model, BACK_MOST);
 		else if (faults && dice < 30) {
 			end_writer(writers[i]); /* kill -9, and another one */
-			begin_writer(writers[i], model, start_below(model));
+			begin_writer(writers[i], model, BACK_MOST);
 		} else if (faults && dice < 55 && may_lose)
 			maybe_lose(model, losses);
 		turn = take_turn(writers[i], faults);
@@ -561,7 +617,7 @@ run_together(struct model *model, uint64_t *losses)
 			continue;
 		end_writer(writers[i]);
 		if (turn == TURN_LOST)
-			begin_writer(writers[i], model, mark_of(model));
+			begin_writer(writers[i], model, 0);
 		else {
 			struct writer *done = writers[i];
 
@@ -583,14 +639,13 @@ try_seed(
 	bool right;
 
 	state = seed * 0x9e3779b97f4a7c15ULL + 1;
-	make_topic();
+	for (size_t p = 0; p < PARTITIONS; p++)
+		make_topic(&topics[p]);
 	plain = (struct model){0};
 	model = (struct model){
 	    .ignores_watch = ignores_watch, .fakes_counter = fakes_counter};
-	right = run_alone(&plain, 0) && is_right(&plain) &&
-	    run_together(&model, losses) &&
-	    run_alone(&model, start_below(&model)) &&
-	    mark_of(&model) == topic.count &&
+	right = run_alone(&plain, 0) && all_right(&plain) &&
+	    run_together(&model, losses) && run_alone(&model, BACK_MOST) &&
 	    count_missing(&plain, &model) == 0 &&
 	    count_missing(&model, &plain) == 0;
 	model_release(&plain);
