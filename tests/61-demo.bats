@@ -51,13 +51,16 @@ three_messages() {
 		echo
 		message team 2 '"eve"'
 		message team 0 '"eve"'
+		# What is refused takes no number from the one after it.
+		echo '{"conversation_id":"other","conversation_seq":1}'
+		message other 1 '"eve"'
 	} >"$input"
 	run -0 --separate-stderr "$demo" "$input"
 	expect_message 'demo: line 6: has the conversation and number of line 3: left out'
 	expect_message 'outbox-write: error: line 1: '
 	expect_message 'outbox-write: error: line 7: '
-	expect_message 'demo: lines refused: 2; the others go on'
-	[[ $output == *'mailbox entries          8         8'* ]]
+	expect_message 'demo: lines refused: 3; the others go on'
+	[[ $output == *'mailbox entries          9         9'* ]]
 }
 
 @test "a mailbox that differs: 1, with an example" {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """lines: the messages of the demo, as JSON lines from stdin to stdout.
 
+    lines.py accepted WRITELOG blanks those that outbox-write refused
     lines.py unique            blanks a line that repeats the conversation and
                                number of an earlier one: only the first counts
-    lines.py accepted WRITELOG those that outbox-write didn't refuse
     lines.py dispatches        prints how many dispatches they come to
 """
 import collections
@@ -56,15 +56,14 @@ def accepted(lines, out, log):
         print(f"demo: lines refused: {len(refused)}; the others go on",
               file=sys.stderr)
     for number, line in enumerate(lines, 1):
-        if number not in refused and line.strip():
-            out.write(line)
+        out.write(b"\n" if number in refused else line)
 
 
 def dispatches(lines):
     """One per partition that has recipients, in chunks of 1,000."""
     partition = {}
     total = 0
-    for line in lines:
+    for line in filter(bytes.strip, lines):
         count = collections.Counter()
         for user in set(json.loads(line)["recipients"]):
             if user not in partition:
