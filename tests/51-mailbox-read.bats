@@ -192,6 +192,25 @@ some_messages() {
 	[ "$output" = '{"1":{"base64":"AP8="},"e":{"base64":"eA==","ext":5},"u":{"u64":"18446744073709551615"}}' ]
 }
 
+@test "a message nested as deep as may be, repeated" {
+	/usr/bin/python3 - <<-'END' >value
+		import base64, json, msgpack
+		deep = 1
+		for _ in range(31):
+		    deep = [deep]
+		message = {"v": 1, "id": b"i" * 16, "digest": b"d" * 16, "conversation_id": "c", "conversation_seq": 1,
+		           "message_id": "m", "sender": "s", "created_at": 1, "chunk": [1, 1], "to": ["lou"],
+		           "payload": deep, "x": deep}
+		print(json.dumps({"raw": base64.b64encode(msgpack.packb(message)).decode(), "partition": 3}))
+	END
+	cat value value | fill
+	run -0 redis_cli a EXISTS "qim:{3}:quarantine"
+	[ "$output" = 0 ]
+	run -0 read_mailbox box -u lou
+	[ "${#lines[@]}" = 1 ]
+	[[ $output == *'"payload":'"$(printf '[%.0s' {1..31})"1* ]]
+}
+
 @test "a body that was trimmed is null" {
 	some_messages | fill
 	# [0, digest]: what is left of the claim of offset 0.

@@ -20,10 +20,10 @@ has_bytes(const struct mp_head *head)
 }
 
 int
-guard_walk(struct slice bytes, struct err *err)
+guard_walk_to(struct slice bytes, size_t depth_max, struct err *err)
 {
 	const uint8_t *at = bytes.data, *end = bytes.data + bytes.bytes;
-	uint64_t left[GUARD_DEPTH_MAX + 1]; /* items to come, per level */
+	uint64_t left[GUARD_DEPTH_MAX + 2]; /* items to come, per level */
 	size_t depth = 0;
 	struct mp_head head;
 	uint64_t items;
@@ -53,9 +53,9 @@ guard_walk(struct slice bytes, struct err *err)
 			at += head.count;
 		if (items == 0)
 			continue;
-		if (depth == GUARD_DEPTH_MAX)
+		if (depth == depth_max)
 			return err_set(err, EX_DATAERR,
-			    "msgpack: nested deeper than %d", GUARD_DEPTH_MAX);
+			    "msgpack: nested deeper than %zu", depth_max);
 		left[++depth] = items;
 	}
 	if (at != end)
@@ -63,4 +63,10 @@ guard_walk(struct slice bytes, struct err *err)
 		    "msgpack: %zu bytes left over after %zu",
 		    (size_t)(end - at), (size_t)(at - bytes.data));
 	return 0;
+}
+
+int
+guard_walk(struct slice bytes, struct err *err)
+{
+	return guard_walk_to(bytes, GUARD_DEPTH_MAX, err);
 }

@@ -18,4 +18,8 @@
  */
 int guard_walk(struct slice bytes, struct err *err);
 
+/* The same with another depth, at most GUARD_DEPTH_MAX + 1: for a value of
+ * ours that holds what guard_walk() had passed one level deeper. */
+int guard_walk_to(struct slice bytes, size_t depth_max, struct err *err);
+
 #endif

@@ -140,6 +140,35 @@ test_claims(void **unused)
 	buf_release(&scratch);
 }
 
+/* [0, digest, {"x": arrays}], a claim as far as its depth goes. */
+static int
+decode_deep(int arrays)
+{
+	struct slice head = BYTES("\x93\x00\xc4\x10"
+				  "dddddddddddddddd\x81\xa1x");
+	struct claim claim;
+	struct buf buf;
+	struct err err;
+	int result;
+
+	buf_init(&buf);
+	buf_append(&buf, head.data, head.bytes);
+	while (arrays-- > 0)
+		buf_append(&buf, "\x91", 1);
+	buf_append(&buf, "\x01", 1);
+	result = claim_decode(slice_of_buf(&buf), &claim, &err);
+	buf_release(&buf);
+	return result;
+}
+
+static void
+test_deep_claims(void **unused)
+{
+	(void)unused;
+	assert_int_equal(decode_deep(31), 0);
+	assert_int_equal(decode_deep(32), -1);
+}
+
 static void
 test_references(void **unused)
 {
@@ -272,6 +301,7 @@ main(void)
 	    cmocka_unit_test(test_mark_text),
 	    cmocka_unit_test(test_fields),
 	    cmocka_unit_test(test_claims),
+	    cmocka_unit_test(test_deep_claims),
 	    cmocka_unit_test(test_references),
 	    cmocka_unit_test(test_faults),
 	    cmocka_unit_test(test_numbers),
