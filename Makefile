@@ -148,6 +148,8 @@ help:
 	@echo 'make bench         benchmarks: ratios to a peer in the same run'
 	@echo 'make lint          format, static checks, manuals'
 	@echo 'make install       PREFIX=$(PREFIX) DESTDIR='
+	@echo 'make uninstall     what install has put there'
+	@echo 'make clean         remove $(B)'
 
 .PHONY: all units demo check check-quick check-long check-asan \
 	check-valgrind bench lint install uninstall clean help

@@ -112,12 +112,26 @@ golden() {
 		<(xxd "$(golden small.qim)")
 }
 
-@test "the Python filter of qim-stream(5) works in the middle of a chain" {
-	sed -n '/^import sys, msgpack/,/^\.Ed/p' "$qim_root/man/qim-stream.5" |
-		grep -v '^\.Ed' >"$BATS_TEST_TMPDIR/filter.py"
+# python_example NUMBER: one of the Python programs of qim-stream(5).
+python_example() {
+	awk -v want="$1" '/^import sys, msgpack/ { n++ } /^\.Ed/ { if (n == want) exit }
+		n == want' "$qim_root/man/qim-stream.5" >"$BATS_TEST_TMPDIR/example.py"
+}
+
+@test "the Python filter of qim-stream(5) works behind outbox-read" {
+	python_example 1
 	run -0 bash -c '/usr/bin/python3 "$1" <"$2" | stream-dump --rec' _ \
-		"$BATS_TEST_TMPDIR/filter.py" "$(golden records.qim)"
+		"$BATS_TEST_TMPDIR/example.py" "$(golden records.qim)"
 	[ "${#lines[@]}" -eq 4 ]
+}
+
+@test "the Python stage of qim-stream(5) makes dispatches" {
+	python_example 2
+	run -0 bash -c '/usr/bin/python3 "$1" <"$2" | stream-dump --rec |
+		jq -c "[.src[2], .topic, .partition, .key, .headers]"' _ \
+		"$BATS_TEST_TMPDIR/example.py" "$(golden records.qim)"
+	[ "${#lines[@]}" -eq 5 ]
+	[ "${lines[1]}" = '[8,null,-1,"c1",[["trace","abc"],["empty",""],["nil",null]]]' ]
 }
 
 @test "names that aren't text are shown as what they are" {
