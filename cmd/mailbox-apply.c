@@ -362,8 +362,14 @@ run(struct err *err)
 	while (result == 0 && !is_drained())
 		result = step(polls, err);
 	free(polls);
-	if (result < 0)
+	if (result < 0) {
+		if (input_err.code == 0)
+			return -1;
+		/* The first cause says what is to be done. */
+		msg_write(MSG_WARNING, "%s", err->text);
+		*err = input_err;
 		return -1;
+	}
 	msg_write(MSG_INFO,
 	    "%llu records, %llu mailbox entries, %llu in quarantine",
 	    (unsigned long long)total_in, (unsigned long long)total_out,

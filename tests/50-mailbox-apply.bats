@@ -582,6 +582,31 @@ lose() {
 	has_receipt 4
 }
 
+# has_read COUNT: mailbox-apply has read more bytes than that.
+has_read() {
+	local pos
+	pos=$(sed -n 's/^pos:[[:space:]]*//p' "/proc/$PID/fdinfo/0")
+	((pos > $1))
+}
+
+@test "a damaged stream, and then the reader gone: 65" {
+	local status=0
+	start a
+	redis_cli a CLIENT PAUSE 60000 WRITE
+	messages | stream --no-end >in
+	cat in - <<<rubbish >damaged
+	mkfifo receipts
+	mailbox-apply -n 4 -r "$R" -w 16 <damaged >receipts 2>err 3>&- &
+	PID=$!
+	exec 4<receipts
+	wait_until 10 has_read "$(stat -c %s in)"
+	exec 4<&-
+	wait "$PID" || status=$?
+	[ "$status" = 65 ]
+	grep -q 'warning: output: the reader is gone' err
+	grep -q 'error: input: ' err
+}
+
 @test "offsets out of order, another topic: 65" {
 	start a
 	printf '%s\n' '{"raw":"AQ==","partition":3,"offset":5}' \
