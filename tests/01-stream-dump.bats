@@ -176,3 +176,8 @@ p.send_signal(signal.SIGTERM)
 assert p.wait(5) == 75
 EOF
 }
+
+@test "a stream isn't written to a terminal: 64" {
+	run -64 script -qec 'stream-dump -V >/dev/null; fanout-plan <'"$(golden records.qim)" /dev/null
+	expect_message "fanout-plan: error: output: a terminal can't show a stream: pipe it to the next stage or to stream-dump"
+}

@@ -171,7 +171,7 @@ frames() {
 null	null value
 ""	empty value
 "hello"	not a message: starts with 0x68, wants a map in msgpack or JSON
-"{"	JSON: the object isn't complete: stopped at byte 1
+"{"	JSON: the object isn't complete, or something follows it: stopped at byte 1
 "{\"a\":1 \"b\":2}"	JSON: wants a comma or the end at byte 7
 "{\"a\":\"\\\\ud800\"}"	JSON: an invalid escape, control byte or UTF-8 at byte 6
 {base64: "gqFhAQ=="}	msgpack: 4 declared at 1, 3 bytes left
@@ -245,8 +245,8 @@ EOF
 	--max-bytes=999 --max-bytes: '999': wants a number from 1000 to 15728640 bytes
 	--max-bytes=15728641 --max-bytes: '15728641': wants a number from 1000 to 15728640 bytes
 	--dead-letter= --dead-letter: empty
-	--dead-letter=a/b --dead-letter: 'a/b': wants a topic's name, at most 249 of a-z, A-Z, 0-9, '.', '_', '-'
-	--dead-letter=.. --dead-letter: '..': wants a topic's name, at most 249 of a-z, A-Z, 0-9, '.', '_', '-'
+	--dead-letter=a/b --dead-letter: 'a/b': wants a topic's name, 1 to 249 of letters, digits and ._-
+	--dead-letter=.. --dead-letter: '..': wants a topic's name, 1 to 249 of letters, digits and ._-
 	operand 'operand': unexpected operand
 	EOF
 	run -0 fanout-plan --check -n 8 --dead-letter dead </dev/null

@@ -200,7 +200,7 @@ receipts() {
 	mock -t dead:1
 	{
 		hello
-		batch 1 0 3 '["dead",-1,"k","bad",[["qim-topic","outbox"],["qim-reason","no recipients"]],[0,0]],["dead",0,"k","other",null,[0,1]],["dispatch",0,"k","v",[["qim-reason","x"]],[0,2]]'
+		batch 1 0 3 '["dead",-1,"k","bad",[["qim-topic","outbox"],["qim-reason","no recipients"]],[0,0]],["dead",0,"k","other",null,[0,1]],["dispatch",0,"k","v",null,[0,2]]'
 		end_line 1 3
 	} | stream-make | produce >"$answer"
 	run -0 receipts
@@ -208,6 +208,42 @@ receipts() {
 	run -0 bash -c 'kcat -C -b "$MOCK_BROKERS" -t dead -e -q -f "%s %h\n"'
 	[ "${lines[0]}" = 'bad qim-topic=outbox,qim-reason=no recipients' ]
 	[ "${lines[1]}" = 'other ' ]
+}
+
+@test "the topic of dispatches can't take the dead letters: 78" {
+	{
+		hello
+		batch 1 0 1 "$(record 0)"
+		batch 2 1 2 '["dispatch",-1,"k","bad",[["qim-reason","x"]],[0,1]]'
+		end_line 2 2
+	} | stream-make >"$stream"
+	run -78 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
+		<"$1" >"$2"' _ "$stream" "$answer"
+	expect_message 'the record from outbox [0] offset 1: a dead letter: fanout-plan --dead-letter dispatch is the topic of dispatches, dispatch-produce -t dispatch'
+	run -0 jq -sc 'map(.batch)' <(receipts)
+	[ "$output" = '[1]' ]
+	run -0 topic dispatch
+	[ "${#lines[@]}" -eq 1 ]
+}
+
+@test "a record whose topic isn't a name: 65, and nothing goes elsewhere (own mock)" {
+	mock -t dead:1
+	local name
+	for name in 'dead\u0000x' .. a/b; do
+		{
+			hello
+			batch 1 0 1 "$(record 0)"
+			batch 2 1 2 "[\"$name\",-1,\"k\",\"v\",null,[0,1]]"
+			end_line 2 2
+		} | stream-make >"$stream"
+		run -65 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
+			<"$1" >"$2"' _ "$stream" "$answer"
+		expect_message "dispatch-produce: error: the record from outbox [0] offset 1: its topic isn't a topic's name, 1 to 249 of letters, digits and ._-"
+		run -0 jq -sc 'map(.batch)' <(receipts)
+		[ "$output" = '[1]' ]
+	done
+	run -0 topic dead
+	[ -z "$output" ]
 }
 
 @test "a topic of a record that doesn't exist: 69, batches before are receipted (own mock)" {
@@ -237,7 +273,7 @@ receipts() {
 @test "another kind of stream: 76" {
 	run -76 --separate-stderr produce <"$BATS_TEST_DIRNAME/golden/records.qim"
 	expect_message "input: 'records' from"
-	expect_message 'is fanout-plan missing before it?'
+	expect_message 'is fanout-plan, or another stage that writes dispatches, missing before it?'
 	run -76 --separate-stderr produce <"$BATS_TEST_DIRNAME/golden/receipts.qim"
 	expect_message "input: 'receipts' from"
 }
@@ -284,7 +320,7 @@ receipts() {
 @test "a record that isn't one, or whose headers aren't: 65" {
 	{ hello; batch 1 0 1 '[null,0,"k"]'; } | stream-make >"$stream"
 	run -65 --separate-stderr produce <"$stream"
-	expect_message "batch 1: a record isn't of the form of its kind"
+	expect_message "batch 1: record 0 isn't of the form [topic, partition, key, value, headers, [src, offset]]"
 	{ hello; batch 1 0 1 '[null,0,"k","v","x",[0,0]]'; } |
 		stream-make >"$stream"
 	run -65 --separate-stderr produce <"$stream"
@@ -361,6 +397,18 @@ fails() {
 	expect_message 'output: the reader is gone'
 }
 
+@test "of two things that go wrong the first is told (own mock)" {
+	# Damaged input, and then the reader leaves while acks are waited for.
+	mock --error produce=NOT_ENOUGH_REPLICAS:1000
+	{ hello; batch 1 0 1 "$(record 0)"; } | stream-make >"$stream"
+	echo garbage >>"$stream"
+	run -65 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
+		<"$1" | { head -c 10 >/dev/null; sleep 1; }
+		exit ${PIPESTATUS[0]}' _ "$stream"
+	expect_message 'dispatch-produce: error: input: '
+	[ "${#lines[@]}" -eq 1 ]
+}
+
 @test "an output that takes nothing: 74" {
 	many 1 1 | stream-make >"$stream"
 	run -74 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
@@ -368,9 +416,10 @@ fails() {
 	expect_message 'dispatch-produce: error: write to fd 1'
 }
 
-@test "no broker, no topic: 69; a topic that is forbidden: 77 (own mock)" {
+@test "no broker, no topic: 69; a topic that is forbidden: 77, refused: 78 (own mock)" {
 	mock --topic-error gone=UNKNOWN_TOPIC_OR_PART \
-		--topic-error secret=TOPIC_AUTHORIZATION_FAILED
+		--topic-error secret=TOPIC_AUTHORIZATION_FAILED \
+		--topic-error bad=TOPIC_EXCEPTION
 	run -69 --separate-stderr dispatch-produce -b 127.0.0.1:1 -t dispatch \
 		--connect-ms 400 </dev/null
 	expect_message 'dispatch-produce: error: topic dispatch: not within 400 ms: '
@@ -381,6 +430,9 @@ fails() {
 	run -77 --separate-stderr dispatch-produce -b "$MOCK_BROKERS" \
 		-t secret </dev/null
 	expect_message 'topic secret: Broker: Topic authorization failed'
+	run -78 --separate-stderr timeout 10 dispatch-produce \
+		-b "$MOCK_BROKERS" -t bad </dev/null
+	expect_message 'topic bad: Broker: Invalid topic'
 }
 
 @test "--check asks for the topic, reads nothing and writes nothing (own mock)" {
@@ -391,9 +443,11 @@ fails() {
 		--connect-ms 400 --check </dev/null
 }
 
-@test "-t is missing, a window out of range: 64" {
+@test "-t is missing or no name, a window out of range: 64" {
 	run -64 --separate-stderr dispatch-produce -b "$MOCK_BROKERS"
 	expect_message 'dispatch-produce: error: -t: missing'
+	run -64 --separate-stderr dispatch-produce -b 127.0.0.1:1 -t ..
+	expect_message "dispatch-produce: error: -t: '..': wants a topic's name, 1 to 249 of letters, digits and ._-"
 	run -64 --separate-stderr dispatch-produce -t dispatch
 	expect_message 'dispatch-produce: error: -b: missing'
 	run -64 --separate-stderr produce -w 0

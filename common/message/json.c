@@ -122,7 +122,9 @@ find_tokens(struct walk *walk)
 			return -1;
 	walk->at = parser.pos;
 	if (count == JSMN_ERROR_PART)
-		return refuse(walk, "the object isn't complete: stopped");
+		return refuse(walk,
+		    "the object isn't complete, or something follows it: "
+		    "stopped");
 	if (count < 0 || walk->at < walk->text.bytes)
 		return refuse(walk, "not JSON");
 	walk->token_count = (uint32_t)count;

@@ -31,22 +31,16 @@ lower_bound(
 	return low;
 }
 
-static struct covered *
-find(const struct coverage *coverage, struct slice topic, int32_t partition)
-{
-	size_t i = lower_bound(coverage, topic, partition);
-
-	if (i < coverage->count &&
-	    compare(&coverage->all[i], topic, partition) == 0)
-		return &coverage->all[i];
-	return NULL;
-}
-
-const struct covered *
+size_t
 coverage_find(
     const struct coverage *coverage, struct slice topic, int32_t partition)
 {
-	return find(coverage, topic, partition);
+	size_t i = lower_bound(coverage, topic, partition);
+
+	return i < coverage->count &&
+		compare(&coverage->all[i], topic, partition) == 0
+	    ? i
+	    : coverage->count;
 }
 
 static int
@@ -90,16 +84,18 @@ int
 coverage_advance(struct coverage *coverage, struct slice topic,
     int32_t partition, int64_t from, int64_t next, struct err *err)
 {
-	struct covered *covered = find(coverage, topic, partition);
+	size_t i = coverage_find(coverage, topic, partition);
+	struct covered *covered;
 
-	if (covered == NULL && from == next)
+	if (i == coverage->count && from == next)
 		return coverage_start(coverage, topic, partition, from, err);
-	if (covered == NULL)
+	if (i == coverage->count)
 		return err_set(err, EX_DATAERR,
 		    "input: %.*s[%d]: offsets %lld to %lld of a partition "
 		    "that wasn't announced",
 		    (int)topic.bytes, (const char *)topic.data, (int)partition,
 		    (long long)from, (long long)next);
+	covered = &coverage->all[i];
 	if (from != covered->next || next < from)
 		return err_set(err, EX_DATAERR,
 		    "input: %s[%d]: offsets %lld to %lld, wants them from "

@@ -34,8 +34,8 @@ int coverage_start(struct coverage *coverage, struct slice topic,
 int coverage_advance(struct coverage *coverage, struct slice topic,
     int32_t partition, int64_t from, int64_t next, struct err *err);
 
-/* NULL: not known. */
-const struct covered *coverage_find(
+/* The place of a partition in all; `count`: not known. */
+size_t coverage_find(
     const struct coverage *coverage, struct slice topic, int32_t partition);
 
 #endif

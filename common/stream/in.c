@@ -50,7 +50,8 @@ hint(enum stream_kind found, enum stream_kind wanted)
 	if (wanted == STREAM_RECEIPTS)
 		return "is dispatch-produce missing before it?";
 	if (wanted == STREAM_DISPATCHES && found == STREAM_RECORDS)
-		return "is fanout-plan missing before it?";
+		return "is fanout-plan, or another stage that writes "
+		       "dispatches, missing before it?";
 	if (wanted == STREAM_RECORDS)
 		return "it comes right after outbox-read";
 	return "receipts go to offset-commit";

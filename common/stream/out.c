@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include "base/msg.h"
 #include "stream/pack.h"
 #include "stream/stream.h"
@@ -47,6 +49,10 @@ stream_out_hello(
 	pairs += hello->partitions > 0 ? 1 : 0;
 	pairs += hello->max_recipients > 0 ? 1 : 0;
 	pairs += receipts ? 1 : 0;
+	if (isatty(out->fd))
+		return err_set(err, EX_USAGE,
+		    "output: a terminal can't show a stream: pipe it to the "
+		    "next stage or to stream-dump");
 	buf_reset(buf);
 	pack_map(buf, pairs);
 	pack_text(buf, "qim");

@@ -46,18 +46,19 @@ take_headers(struct cursor *cursor)
 	return (struct slice){NULL, 0};
 }
 
-/* After a record was taken from the cursor: is it whole, is its source one
- * of the batch's? */
+/* After a record was taken from the cursor: is it of its kind's form, is its
+ * source one of the batch's? */
 static int
-check(struct batch *batch, uint32_t src, int64_t offset, struct err *err)
+check(struct batch *batch, uint32_t src, int64_t offset, const char *form,
+    struct err *err)
 {
 	const struct range *range;
 
 	if (batch->rec.bad)
 		return err_set(err, EX_DATAERR,
-		    "input: batch %llu: a record isn't of the form of its "
-		    "kind",
-		    (unsigned long long)batch->head.number);
+		    "input: batch %llu: record %lu isn't of the form %s",
+		    (unsigned long long)batch->head.number,
+		    (unsigned long)batch->rec_taken, form);
 	if (src >= batch->head.src_count)
 		return err_set(err, EX_DATAERR,
 		    "input: batch %llu: a record of source %lu, the batch has "
@@ -72,6 +73,7 @@ check(struct batch *batch, uint32_t src, int64_t offset, struct err *err)
 		    (unsigned long long)batch->head.number, (long long)offset,
 		    (long long)range->from, (long long)range->next);
 	batch->rec_count--;
+	batch->rec_taken++;
 	return 1;
 }
 
@@ -91,7 +93,8 @@ record_next(struct batch *batch, struct record *record, struct err *err)
 	record->value = cursor_bin_or_nil(cursor);
 	record->headers = take_headers(cursor);
 	cursor_skip(cursor, beyond);
-	return check(batch, record->src, record->offset, err);
+	return check(batch, record->src, record->offset,
+	    "[src, offset, timestamp, key, value, headers]", err);
 }
 
 int
@@ -114,7 +117,8 @@ dispatch_record_next(
 	record->offset = cursor_i64(cursor);
 	cursor_skip(cursor, source_beyond);
 	cursor_skip(cursor, beyond);
-	return check(batch, record->src, record->offset, err);
+	return check(batch, record->src, record->offset,
+	    "[topic, partition, key, value, headers, [src, offset]]", err);
 }
 
 static int

@@ -80,6 +80,7 @@ struct batch {
 	bool more; /* another part follows */
 	struct cursor rec; /* at the next record */
 	uint32_t rec_count; /* records not yet taken */
+	uint32_t rec_taken;
 };
 
 struct receipt {
@@ -146,7 +147,8 @@ void stream_out_release(struct stream_out *out);
 
 /* Each writes one frame; 0, or -1 as frame_write(). */
 
-/* `from` is the name of this program, whatever hello says. */
+/* `from` is the name of this program, whatever hello says.  -1 EX_USAGE too,
+ * where the output is a terminal. */
 int stream_out_hello(
     struct stream_out *out, const struct hello *hello, struct err *err);
 
