@@ -107,7 +107,9 @@ check_names() {
 	options_pick --stage --tap
 	for ((i = 0; i < ${#picked[@]}; i += 2)); do
 		option=${picked[i]} value=${picked[i + 1]} name=${picked[i + 1]%%=*}
-		[[ $value == ?*=?* ]] || die 64 "$option: '$value': wants stage=value"
+		[[ $value == ?*=?* ]] ||
+			die 64 "$option: '$value': wants $([[ $option == --tap ]] &&
+				echo stage=file || echo name=argument)"
 		[[ " ${stages[*]} " == *" $name "* ]] ||
 			die 64 "$option: '$name': the stages are ${stages[*]}"
 		[[ $option != --tap || $name != "${stages[-1]}" ]] ||

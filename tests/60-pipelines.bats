@@ -98,7 +98,7 @@ gone() {
 	run -64 --separate-stderr fan $'a\nb\\\xc3\xa4'
 	[ "$stderr" = "qim-fanout: error: 'a\\x0ab\\x5c\\xc3\\xa4': unexpected operand" ]
 	run -64 --separate-stderr fan --stage outbox-read
-	[ "$stderr" = "qim-fanout: error: --stage: 'outbox-read': wants stage=value" ]
+	[ "$stderr" = "qim-fanout: error: --stage: 'outbox-read': wants name=argument" ]
 	run -64 --separate-stderr fan --stage mailbox-apply=-e
 	[ "$stderr" = "qim-fanout: error: --stage: 'mailbox-apply': the stages are $stages" ]
 	run -64 --separate-stderr fan --tap offset-commit=file
