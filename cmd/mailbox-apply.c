@@ -72,6 +72,7 @@ static struct nodes nodes;
 static struct login login;
 static struct mailbox mailbox;
 static struct shard *shards;
+static int64_t *due; /* by partition: see work_init() */
 
 static struct stream_in in;
 static struct stream_out out;
@@ -174,6 +175,9 @@ begin(struct err *err)
 		return err_memory(err, "topic");
 	if (choose_partitions(&hello, err) < 0 || open_shards(err) < 0)
 		return -1;
+	due = calloc(mailbox.partitions, sizeof(*due));
+	if (due == NULL)
+		return err_memory(err, "partitions");
 	hello.kind = STREAM_RECEIPTS;
 	hello.partitions = mailbox.partitions;
 	hello.durable = true;
@@ -187,7 +191,7 @@ take_batch(struct stream_item *item, struct err *err)
 
 	if (unit == NULL)
 		return err_memory(err, "batch");
-	if (work_init(&unit->work, &item->batch, &mailbox, err) < 0) {
+	if (work_init(&unit->work, &item->batch, &mailbox, due, err) < 0) {
 		free(unit);
 		return -1;
 	}
@@ -395,6 +399,7 @@ release(void)
 	for (uint32_t i = 0; shards != NULL && i < nodes.count; i++)
 		shard_release(&shards[i]);
 	free(shards);
+	free(due);
 	free((char *)(uintptr_t)mailbox.topic);
 	stream_in_release(&in);
 	stream_out_release(&out);

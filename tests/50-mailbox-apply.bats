@@ -610,8 +610,10 @@ has_read() {
 @test "offsets out of order, another topic: 65" {
 	start a
 	printf '%s\n' '{"raw":"AQ==","partition":3,"offset":5}' \
-		'{"raw":"AQ==","partition":3,"offset":4}' | stream >in
-	run -65 --separate-stderr applies <in
+		'{"raw":"AQ==","partition":3,"offset":4}' >lines
+	run -65 --separate-stderr applies < <(stream <lines)
+	expect_message 'input: batch 2: offset 4 after 5'
+	run -65 --separate-stderr applies < <(stream --parts <lines)
 	expect_message 'input: batch 2: offset 4 after 5'
 	messages | stream | stream-dump | sed '2s/"dispatch"/"other"/g' |
 		stream-make >in

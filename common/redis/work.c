@@ -137,29 +137,23 @@ take_ranges(struct work *work, const struct item_head *head)
 }
 
 /* Passes over all records, before anything is allocated by their count:
- * they must be in the order of their offsets. */
+ * those of a partition must be in the order of their offsets. */
 static int
-check_records(struct batch batch, struct err *err)
+check_records(struct batch batch, int64_t *due, struct err *err)
 {
 	struct record record;
-	int64_t *last = calloc((size_t)batch.head.src_count + 1, sizeof(*last));
 	int more;
 
-	if (last == NULL)
-		return err_memory(err, "batch");
-	/* `last` is the least offset that may come next. */
 	while ((more = record_next(&batch, &record, err)) == 1) {
-		if (record.offset < last[record.src]) {
-			more = err_set(err, EX_DATAERR,
+		int64_t *least = &due[batch.head.src[record.src].partition];
+
+		if (record.offset < *least)
+			return err_set(err, EX_DATAERR,
 			    "input: batch %llu: offset %lld after %lld",
 			    (unsigned long long)batch.head.number,
-			    (long long)record.offset,
-			    (long long)last[record.src] - 1);
-			break;
-		}
-		last[record.src] = record.offset + 1;
+			    (long long)record.offset, (long long)*least - 1);
+		*least = record.offset + 1;
 	}
-	free(last);
 	return more;
 }
 
@@ -181,14 +175,15 @@ allocate(struct work *work, const struct batch *batch, struct err *err)
 
 int
 work_init(struct work *work, const struct batch *batch,
-    const struct mailbox *mailbox, struct err *err)
+    const struct mailbox *mailbox, int64_t *due, struct err *err)
 {
 	*work =
 	    (struct work){.nodes = mailbox->nodes, .count = batch->rec_count};
 	for (uint32_t i = 0; i < batch->head.src_count; i++)
 		if (check_range(&batch->head.src[i], mailbox, err) < 0)
 			return -1;
-	if (check_records(*batch, err) < 0 || allocate(work, batch, err) < 0 ||
+	if (check_records(*batch, due, err) < 0 ||
+	    allocate(work, batch, err) < 0 ||
 	    take_records(work, *batch, mailbox, err) < 0) {
 		work_release(work);
 		return -1;

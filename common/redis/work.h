@@ -51,7 +51,6 @@ struct share {
 };
 
 struct work {
-	struct work *next;
 	struct share *shares; /* one for each node */
 	uint32_t nodes;
 	struct entry *entries;
@@ -62,10 +61,12 @@ struct work {
 };
 
 /* Decodes a batch's records (the batch itself isn't moved) and checks that
- * it is of `mailbox`'s topic and partitions.
+ * it is of `mailbox`'s topic and partitions.  due[] holds for each partition
+ * the least offset that its next record may have, in this part of a batch or
+ * a later one; zeros at first, kept by this function.
  * -1: EX_DATAERR, EX_CONFIG another partition count, EX_OSERR. */
 int work_init(struct work *work, const struct batch *batch,
-    const struct mailbox *mailbox, struct err *err);
+    const struct mailbox *mailbox, int64_t *due, struct err *err);
 void work_release(struct work *work);
 
 bool work_is_done(const struct work *work);

@@ -13,6 +13,7 @@
 #include "redis/mailbox.h"
 #include "redis/nodes.h"
 #include "redis/reply.h"
+#include "redis/work.h"
 
 static struct slice
 bytes_of(const char *text, size_t bytes)
@@ -169,6 +170,49 @@ test_deep_claims(void **unused)
 	assert_int_equal(decode_deep(32), -1);
 }
 
+/* A batch of two ranges of partition 0, with a record of each. */
+static int
+init_work(uint32_t first_src, int64_t due[1], struct err *err)
+{
+	const struct mailbox mailbox = {"qim", "topic", 1, 1};
+	struct range ranges[] = {
+	    {slice_of("topic"), 0, 0, 5}, {slice_of("topic"), 0, 5, 9}};
+	struct batch batch = {
+	    .head.src = ranges, .head.src_count = 2, .rec_count = 2};
+	struct work work;
+	struct buf buf;
+	int result;
+
+	buf_init(&buf);
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t src = first_src ^ i;
+		struct record record = {.src = src, .offset = 4 + src};
+
+		record_pack(&buf, &record);
+	}
+	batch.rec = cursor_of(slice_of_buf(&buf));
+	result = work_init(&work, &batch, &mailbox, due, err);
+	if (result == 0)
+		work_release(&work);
+	buf_release(&buf);
+	return result;
+}
+
+static void
+test_order_of_offsets(void **unused)
+{
+	int64_t due[1] = {0};
+	struct err err;
+
+	(void)unused;
+	assert_int_equal(init_work(0, due, &err), 0);
+	assert_int_equal(due[0], 6);
+	due[0] = 0;
+	assert_int_equal(init_work(1, due, &err), -1);
+	assert_int_equal(err.code, EX_DATAERR);
+	assert_string_equal(err.text, "input: batch 0: offset 4 after 5");
+}
+
 static void
 test_references(void **unused)
 {
@@ -302,6 +346,7 @@ main(void)
 	    cmocka_unit_test(test_fields),
 	    cmocka_unit_test(test_claims),
 	    cmocka_unit_test(test_deep_claims),
+	    cmocka_unit_test(test_order_of_offsets),
 	    cmocka_unit_test(test_references),
 	    cmocka_unit_test(test_faults),
 	    cmocka_unit_test(test_numbers),

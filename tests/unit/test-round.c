@@ -156,6 +156,7 @@ struct writer {
 	struct buf frames[WORKS_MAX]; /* what they point into */
 	size_t first, count; /* works in use, a ring */
 	size_t next[PARTITIONS]; /* offsets that the next batch begins with */
+	int64_t due[PARTITIONS];
 	uint64_t number; /* of connections, for their ids */
 };
 
@@ -254,8 +255,9 @@ add_batch(struct writer *writer, bool is_first)
 		batch.head.src_count++;
 	}
 	batch.rec = cursor_of(slice_of_buf(frame));
-	assert_int_equal(
-	    work_init(&writer->works[slot], &batch, &mailbox, &err), 0);
+	assert_int_equal(work_init(&writer->works[slot], &batch, &mailbox,
+			     writer->due, &err),
+	    0);
 	round_add(&writer->round, &writer->works[slot].shares[0]);
 }
 
