@@ -15,6 +15,7 @@
 #include "base/msg.h"
 #include "base/opt.h"
 #include "base/program.h"
+#include "base/topic.h"
 #include "message/dead.h"
 #include "message/plan.h"
 #include "stream/pack.h"
@@ -29,8 +30,6 @@ static const char synopsis[] =
 
 /* What a packed record has around its parts, at most. */
 #define PACKED_BYTES_AROUND ((size_t)64)
-
-#define TOPIC_BYTES_MAX 249
 
 static struct options {
 	struct opt_common common;
@@ -66,23 +65,6 @@ struct planner {
 	uint32_t step_count;
 	struct buf value, headers; /* of one record */
 };
-
-static int
-check_topic(const char *topic, struct err *err)
-{
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz"
-				      "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				      "0123456789._-";
-	size_t bytes = strlen(topic);
-
-	if (bytes <= TOPIC_BYTES_MAX && strspn(topic, allowed) == bytes &&
-	    strcmp(topic, ".") != 0 && strcmp(topic, "..") != 0)
-		return 0;
-	return err_set(err, EX_USAGE,
-	    "--dead-letter: '%s': wants a topic's name, at most %d of a-z, "
-	    "A-Z, 0-9, '.', '_', '-'",
-	    topic, TOPIC_BYTES_MAX);
-}
 
 static int
 planner_init(struct planner *planner, struct err *err)
@@ -287,7 +269,7 @@ main(int argc, char **argv)
 		return EX_OK;
 	if (result < 0 ||
 	    (options.dead_letter != NULL &&
-		check_topic(options.dead_letter, &err) < 0))
+		topic_check("--dead-letter", options.dead_letter, &err) < 0))
 		return msg_fail(&err);
 	if (options.common.check)
 		return EX_OK;

@@ -18,6 +18,7 @@
 #include "base/opt.h"
 #include "base/program.h"
 #include "base/signals.h"
+#include "base/topic.h"
 #include "kafka/producer.h"
 #include "message/outbox.h"
 
@@ -291,6 +292,7 @@ open_producer(struct err *err)
 	rd_kafka_conf_t *conf;
 
 	if (opt_required("-t", options.topic, err) < 0 ||
+	    topic_check("-t", options.topic, err) < 0 ||
 	    kafka_conf_build(&options.kafka, KAFKA_PRODUCER, &conf, err) < 0)
 		return -1;
 	return producer_open(

@@ -204,6 +204,8 @@ topic() {
 @test "wrong options: 64" {
 	run -64 --separate-stderr outbox-write -b x:1
 	expect_message 'outbox-write: error: -t: missing'
+	run -64 --separate-stderr outbox-write -b x:1 -t a/b
+	expect_message "outbox-write: error: -t: 'a/b': wants a topic's name, 1 to 249 of letters, digits and ._-"
 	run -64 --separate-stderr outbox-write -t outbox
 	expect_message 'outbox-write: error: -b: missing'
 	run -64 --separate-stderr outbox-write -b x:1 -t outbox --max-bytes 1

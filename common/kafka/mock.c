@@ -9,8 +9,7 @@
 
 #include "base/msg.h"
 #include "base/opt.h"
-
-#define TOPIC_BYTES_MAX 249
+#include "base/topic.h"
 
 struct mock {
 	rd_kafka_t *client; /* the mock wants one for its own bookkeeping */
@@ -83,15 +82,11 @@ mock_brokers(const struct mock *mock)
 	return rd_kafka_mock_cluster_bootstraps(mock->cluster);
 }
 
+/* True where the first `bytes` of the text are a topic's name. */
 static bool
-is_topic_name(const char *name, size_t bytes)
+begins_with_topic(const char *text, size_t bytes)
 {
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz"
-				      "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				      "0123456789._-";
-
-	return bytes > 0 && bytes <= TOPIC_BYTES_MAX &&
-	    strspn(name, allowed) == bytes;
+	return topic_is_name((struct slice){(const uint8_t *)text, bytes});
 }
 
 int
@@ -105,7 +100,7 @@ mock_add_topic(
 	int fields = sscanf(text + bytes, ":%31[^:]:%31s", partitions, extra);
 	rd_kafka_resp_err_t error;
 
-	if (fields < 1 || !is_topic_name(text, bytes))
+	if (fields < 1 || !begins_with_topic(text, bytes))
 		return err_set(err, EX_USAGE,
 		    "-t: '%s': wants name:partitions or "
 		    "name:partitions:replication",
@@ -174,7 +169,7 @@ mock_add_topic_error(struct mock *mock, const char *text, struct err *err)
 	size_t bytes = strcspn(text, "=");
 	rd_kafka_resp_err_t error;
 
-	if (text[bytes] == '\0' || !is_topic_name(text, bytes))
+	if (text[bytes] == '\0' || !begins_with_topic(text, bytes))
 		return err_set(err, EX_USAGE,
 		    "--topic-error: '%s': wants name=CODE", text);
 	if (!find_error(text + bytes + 1, &error))

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/topic.h"
+
 #define WHERE_ALLOWED \
 	(1U << START_BEGINNING | 1U << START_END | 1U << START_OFFSET | \
 	    1U << START_TIME)
@@ -25,11 +27,9 @@ parse_one(struct move *move, const char *text, struct err *err)
 		*colon = '\0';
 		move->partitions = colon + 1;
 	}
-	if (!kafka_is_topic(move->topic, strlen(move->topic)))
-		return err_set(err, EX_USAGE,
-		    "--set: '%s': wants a topic of 1 to 249 letters, digits "
-		    "and ._-",
-		    text);
+	if (!topic_is_name(slice_of(move->topic)))
+		return err_set(
+		    err, EX_USAGE, "--set: '%s': wants " TOPIC_WANTED, text);
 	return start_parse(
 	    "--set", equals + 1, WHERE_ALLOWED, &move->rule, err);
 }

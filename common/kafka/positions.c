@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "base/io.h"
-#include "kafka/client.h"
+#include "base/topic.h"
 
 static int
 compare(const void *a, const void *b)
@@ -60,7 +60,7 @@ parse_line(char *line, struct position *position)
 		return 0;
 	partition = next_field(&line);
 	offset = next_field(&line);
-	if (!kafka_is_topic(position->topic, strlen(position->topic)) ||
+	if (!topic_is_name(slice_of(position->topic)) ||
 	    !scan_number(partition, INT32_MAX, &number) ||
 	    !scan_number(offset, INT64_MAX, &position->offset) ||
 	    next_field(&line) != NULL)
