@@ -19,6 +19,7 @@
 #include "base/opt.h"
 #include "base/program.h"
 #include "base/signals.h"
+#include "base/topic.h"
 #include "kafka/consumer.h"
 #include "kafka/gather.h"
 
@@ -109,13 +110,9 @@ check_options(struct err *err)
 {
 	const unsigned all = (1U << START_NONE) - 1;
 
-	if (opt_required("-t", options.topic, err) < 0)
-		return -1;
-	if (!kafka_is_topic(options.topic, strlen(options.topic)))
-		return err_set(err, EX_USAGE,
-		    "-t: '%s': wants 1 to 249 of letters, digits and ._-",
-		    options.topic);
-	if (start_parse("-o", options.where, all, &rule, err) < 0 ||
+	if (opt_required("-t", options.topic, err) < 0 ||
+	    topic_check("-t", options.topic, err) < 0 ||
+	    start_parse("-o", options.where, all, &rule, err) < 0 ||
 	    parse_first(err) < 0)
 		return -1;
 	if (rule.where == START_STORED && options.kafka.group == NULL)
@@ -230,7 +227,7 @@ prepare(struct err *err)
 		reader.unfinished += point->offset < reader.ends[i];
 	}
 	return consumer_start(&reader.consumer, &client, options.topic,
-	    source.points, source.count, err);
+	    source.points, reader.ends, source.count, err);
 }
 
 static int

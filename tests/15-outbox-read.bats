@@ -73,7 +73,8 @@ values() {
 	run -64 --separate-stderr outbox-read -t outbox -g g
 	expect_message 'outbox-read: error: -b: missing'
 	refuses 64 '-t: missing' -g g
-	refuses 64 "-t: 'a/b': wants 1 to 249 of letters, digits and ._-" -t a/b
+	refuses 64 "-t: 'a/b': wants a topic's name, 1 to 249 of letters, digits and ._-" -t a/b
+	refuses 64 "-t: '..': wants a topic's name" -t ..
 	refuses 64 "-o: '-3': wants one of: stored, beginning, end, an offset, s@MS, @FILE" \
 		-t outbox -o -3
 	refuses 64 "-o: 's@x': wants one of" -t outbox -o s@x
@@ -213,6 +214,17 @@ values() {
 	exec 7<&-
 	wait "$pid"
 	stream-dump <"$out" | jq -se '.[-1].records == 8'
+}
+
+@test "-e doesn't even fetch a partition whose end is its start" {
+	printf 'outbox 0 10\noutbox 2 1\n' >"$BATS_TEST_TMPDIR/positions"
+	reads 0 -v -X debug=fetch -t outbox -p 0-2 -e \
+		-o "@$BATS_TEST_TMPDIR/positions" --first beginning
+	[ "$(values | tr '\n' ' ')" = '2 3 4 5 ' ]
+	jq -se '.[1].src | map(.[1:]) == [[0,10,10],[1,0,0],[2,1,1]]' "$dump"
+	expect_message 'Fetch topic outbox [2] at offset 1'
+	[[ $stderr != *'Fetch topic outbox [0]'* ]]
+	[[ $stderr != *'Fetch topic outbox [1]'* ]]
 }
 
 @test "stored: nothing for the group is 78, --first says where" {

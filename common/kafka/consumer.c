@@ -17,8 +17,8 @@
 
 int
 consumer_start(struct consumer *consumer, struct kafka_client *client,
-    const char *topic, const struct start_point *points, size_t count,
-    struct err *err)
+    const char *topic, const struct start_point *points, const int64_t *ends,
+    size_t count, struct err *err)
 {
 	rd_kafka_topic_partition_list_t *list =
 	    rd_kafka_topic_partition_list_new((int)count);
@@ -27,9 +27,10 @@ consumer_start(struct consumer *consumer, struct kafka_client *client,
 	*consumer = (struct consumer){.client = client, .topic = topic};
 	buf_init(&consumer->headers);
 	for (size_t i = 0; i < count; i++)
-		rd_kafka_topic_partition_list_add(
-		    list, topic, points[i].partition)
-		    ->offset = points[i].offset;
+		if (points[i].offset < ends[i])
+			rd_kafka_topic_partition_list_add(
+			    list, topic, points[i].partition)
+			    ->offset = points[i].offset;
 	error = rd_kafka_assign(client->handle, list);
 	rd_kafka_topic_partition_list_destroy(list);
 	if (error != RD_KAFKA_RESP_ERR_NO_ERROR)

@@ -34,10 +34,11 @@ struct consumer_item {
 	struct record record; /* without src; lives until the next poll */
 };
 
-/* Begins to fetch every partition at its point; -1. */
+/* Begins to fetch every partition at its point, where that lies before its
+ * end; -1. */
 int consumer_start(struct consumer *consumer, struct kafka_client *client,
-    const char *topic, const struct start_point *points, size_t count,
-    struct err *err);
+    const char *topic, const struct start_point *points, const int64_t *ends,
+    size_t count, struct err *err);
 void consumer_release(struct consumer *consumer);
 
 /*

@@ -61,7 +61,8 @@ bool
 gather_has_room(const struct gather *gather, size_t record_bytes)
 {
 	if (gather->record_count == 0)
-		return true;
+		return gather->src_count == 0 ||
+		    record_bytes <= gather->limits.bytes;
 	return gather->record_count < gather->limits.records &&
 	    gather->records.bytes + record_bytes <= gather->limits.bytes;
 }

@@ -59,7 +59,9 @@ void gather_name_all(struct gather *gather, uint64_t now_us);
 /* The most that a record takes, packed. */
 size_t gather_record_bytes(const struct record *record);
 
-/* False: the batch must be written before a record of this size. */
+/* False: the batch must be written before a record of this size.  One beyond
+ * the limit has a batch of its own, without the ranges of other partitions:
+ * a frame may not have room for both. */
 bool gather_has_room(const struct gather *gather, size_t record_bytes);
 
 /* Moves partition all[index] to `next`; lower ones move nothing. */

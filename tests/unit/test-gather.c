@@ -136,6 +136,19 @@ full_by_bytes(void **state)
 	assert_true(gather_has_room(&gather, 900));
 }
 
+/* The ranges of many partitions and the largest record exceed a frame. */
+static void
+large_record_waits_for_open_ranges(void **state)
+{
+	(void)state;
+	gather_cover(&gather, 1, 5, 1);
+	assert_int_equal(gather.record_count, 0);
+	assert_true(gather_has_room(&gather, limits.bytes));
+	assert_false(gather_has_room(&gather, limits.bytes + 1));
+	write_away();
+	assert_true(gather_has_room(&gather, GATHER_RECORD_BYTES_MAX));
+}
+
 static void
 due_by_time(void **state)
 {
@@ -156,6 +169,8 @@ main(void)
 	    cmocka_unit_test_setup_teardown(ranges_cover_holes, begin, end),
 	    cmocka_unit_test_setup_teardown(full_by_count, begin, end),
 	    cmocka_unit_test_setup_teardown(full_by_bytes, begin, end),
+	    cmocka_unit_test_setup_teardown(
+		large_record_waits_for_open_ranges, begin, end),
 	    cmocka_unit_test_setup_teardown(due_by_time, begin, end),
 	};
 
