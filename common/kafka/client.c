@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/topic.h"
 #include "kafka/error.h"
 #include "kafka/topic.h"
 
@@ -14,8 +15,6 @@
 /* librdkafka has no consumer without a group.id.  Nothing is asked of this
  * group, and nothing is committed to it. */
 #define NO_GROUP "qim-no-group"
-
-#define TOPIC_LENGTH_MAX 249
 
 struct patience {
 	uint64_t start_us, deadline_us;
@@ -152,7 +151,7 @@ int
 kafka_client_partitions(struct kafka_client *client, const char *topic,
     uint64_t deadline_us, uint32_t *count, struct err *err)
 {
-	char what[TOPIC_LENGTH_MAX + 16];
+	char what[TOPIC_BYTES_MAX + 16];
 	rd_kafka_topic_t *local;
 	int result;
 
@@ -200,20 +199,26 @@ first_error(const rd_kafka_topic_partition_list_t *list)
 	return RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
-static void
+static int
 take_offsets(rd_kafka_topic_partition_list_t *list,
-    rd_kafka_topic_partition_list_t *answer)
+    rd_kafka_topic_partition_list_t *answer, const char *what, struct err *err)
 {
 	for (int i = 0; i < list->cnt; i++) {
 		rd_kafka_topic_partition_t *to = &list->elems[i];
-		const rd_kafka_topic_partition_t *from = &answer->elems[i];
+		const rd_kafka_topic_partition_t *from =
+		    i < answer->cnt ? &answer->elems[i] : NULL;
 
-		if (from->partition != to->partition ||
+		if (from == NULL || from->partition != to->partition ||
 		    strcmp(from->topic, to->topic) != 0)
 			from = rd_kafka_topic_partition_list_find(
 			    answer, to->topic, to->partition);
+		if (from == NULL)
+			return err_set(err, EX_TEMPFAIL,
+			    "%s: the answer lacks %s[%d]", what, to->topic,
+			    (int)to->partition);
 		to->offset = from->offset;
 	}
+	return 0;
 }
 
 /* Asks with a copy of the list, since a failed try may change it. */
@@ -237,7 +242,7 @@ ask_list(struct kafka_client *client, rd_kafka_topic_partition_list_t *list,
 			error = first_error(copy);
 		more = judge(client, &patience, error, what, err);
 		if (more == 0)
-			take_offsets(list, copy);
+			more = take_offsets(list, copy, what, err);
 		rd_kafka_topic_partition_list_destroy(copy);
 		if (more == 1)
 			rest(client, &patience, tried_us);
@@ -261,20 +266,4 @@ kafka_client_offsets(struct kafka_client *client,
 {
 	return ask_list(client, list, rd_kafka_offsets_for_times,
 	    "offsets of the topic", deadline_us, err);
-}
-
-bool
-kafka_is_topic(const char *name, size_t length)
-{
-	if (length == 0 || length > TOPIC_LENGTH_MAX ||
-	    (name[0] == '.' &&
-		(length == 1 || (length == 2 && name[1] == '.'))))
-		return false;
-	for (size_t i = 0; i < length; i++)
-		if (!((name[i] >= 'a' && name[i] <= 'z') ||
-			(name[i] >= 'A' && name[i] <= 'Z') ||
-			(name[i] >= '0' && name[i] <= '9') ||
-			strchr("._-", name[i]) != NULL))
-			return false;
-	return true;
 }

@@ -57,7 +57,8 @@ int kafka_client_reach(
     struct kafka_client *client, uint64_t deadline_us, struct err *err);
 
 /* Sets each offset of the list to what the group has committed,
- * RD_KAFKA_OFFSET_INVALID where it has nothing; -1 as above. */
+ * RD_KAFKA_OFFSET_INVALID where it has nothing; -1 as above, EX_TEMPFAIL an
+ * answer that isn't whole. */
 int kafka_client_committed(struct kafka_client *client,
     rd_kafka_topic_partition_list_t *list, uint64_t deadline_us,
     struct err *err);
@@ -73,8 +74,5 @@ int kafka_client_committed(struct kafka_client *client,
 int kafka_client_offsets(struct kafka_client *client,
     rd_kafka_topic_partition_list_t *list, uint64_t deadline_us,
     struct err *err);
-
-/* True for a name that a topic may have. */
-bool kafka_is_topic(const char *name, size_t length);
 
 #endif
