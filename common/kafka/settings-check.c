@@ -27,6 +27,8 @@ static const struct {
     {"transaction.timeout.ms", "transactions are never used"},
     {"delivery.report.only.error", "each record's own report is checked"},
     {"queuing.strategy", "records stay in order"},
+    {"partitioner",
+	"keys go by murmur2, so that a conversation stays in one partition"},
     {"enable.auto.commit", "only offset-commit commits"},
     {"auto.commit.interval.ms", "only offset-commit commits"},
     {"enable.auto.offset.store", "only offset-commit commits"},

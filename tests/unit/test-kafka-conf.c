@@ -62,6 +62,8 @@ test_deny_list(void **state)
 	    "transactional.id=x",
 	    "delivery.report.only.error=true",
 	    "queuing.strategy=lifo",
+	    "partitioner=random",
+	    "partitioner=murmur2_random",
 	    "enable.auto.commit=true",
 	    "auto.commit.enable=true",
 	    "enable.auto.offset.store=true",
