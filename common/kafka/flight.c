@@ -61,7 +61,8 @@ make_part(struct flight *flight, struct stream_item *item)
 	return part;
 }
 
-/* Keeps the first failure, with the record it happened to. */
+/* Keeps the first failure, with the record it happened to; `topic` is NULL
+ * where that isn't known. */
 static void
 fail(struct flight *flight, const struct sent *sent, const char *topic,
     int32_t partition, int code, const char *why)
@@ -72,10 +73,11 @@ fail(struct flight *flight, const struct sent *sent, const char *topic,
 	if (flight->failure.code != 0)
 		return;
 	err_set(&flight->failure, code,
-	    "%s [%d]: the record from %.*s [%d] offset %lld: %s", topic,
-	    (int)partition, (int)source->topic.bytes,
-	    (const char *)source->topic.data, (int)source->partition,
-	    (long long)sent->offset, why);
+	    "the record from %.*s [%d] offset %lld: %s",
+	    (int)source->topic.bytes, (const char *)source->topic.data,
+	    (int)source->partition, (long long)sent->offset, why);
+	if (topic != NULL)
+		err_prefix(&flight->failure, "%s [%d]", topic, (int)partition);
 }
 
 /* One record less to wait for. */
@@ -151,6 +153,18 @@ is_dead_letter(struct slice headers, struct err *err)
 	return more < 0 ? -1 : found;
 }
 
+/* There it would be read as a dispatch. */
+static int
+refuse_dead_letter(const struct flight *flight, struct err *err)
+{
+	const char *name = (const char *)flight->target->name.data;
+
+	return err_set(err, EX_CONFIG,
+	    "a dead letter: fanout-plan --dead-letter %s is the topic of "
+	    "dispatches, dispatch-produce -t %s",
+	    name, name);
+}
+
 /* Where the record goes, and what it counts as. */
 static int
 route(struct flight *flight, const struct dispatch_record *record,
@@ -159,8 +173,7 @@ route(struct flight *flight, const struct dispatch_record *record,
 	int dead = 0;
 
 	*topic = flight->target;
-	if (record->topic.data != NULL &&
-	    !slice_equal(record->topic, flight->target->name)) {
+	if (record->topic.data != NULL) {
 		if (producer_find_topic(
 			flight->producer, record->topic, topic, err) < 0)
 			return -1;
@@ -168,6 +181,8 @@ route(struct flight *flight, const struct dispatch_record *record,
 		if (dead < 0)
 			return -1;
 	}
+	if (dead == 1 && *topic == flight->target)
+		return refuse_dead_letter(flight, err);
 	flight->sums.in++;
 	flight->sums.out += dead == 0;
 	flight->sums.dead += dead == 1;
@@ -207,7 +222,7 @@ send_record(struct flight *flight, struct sent *sent,
 	    push(flight, &out, &err) == 0)
 		return;
 	fail(flight, sent,
-	    out.topic == NULL ? "topic" : (const char *)out.topic->name.data,
+	    out.topic == NULL ? NULL : (const char *)out.topic->name.data,
 	    record->partition, err.code, err.text);
 	settle(flight, sent->part, false);
 }

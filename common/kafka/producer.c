@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/topic.h"
 #include "kafka/error.h"
 #include "kafka/topic.h"
 #include "stream/record.h"
@@ -58,6 +59,14 @@ producer_open(struct producer *producer, rd_kafka_conf_t *conf,
 }
 
 static void
+free_topic(struct producer_topic *topic)
+{
+	rd_kafka_topic_destroy(topic->handle);
+	free((char *)(uintptr_t)topic->name.data);
+	free(topic);
+}
+
+static void
 free_topics(struct producer *producer)
 {
 	struct producer_topic *topic = producer->topics;
@@ -65,9 +74,7 @@ free_topics(struct producer *producer)
 	while (topic != NULL) {
 		struct producer_topic *next = topic->next;
 
-		rd_kafka_topic_destroy(topic->handle);
-		free((char *)(uintptr_t)topic->name.data);
-		free(topic);
+		free_topic(topic);
 		topic = next;
 	}
 	producer->topics = NULL;
@@ -177,12 +184,15 @@ static int
 ask_partitions(struct producer *producer, struct producer_topic *topic,
     int timeout_ms, rd_kafka_resp_err_t *error, struct err *err)
 {
+	int code;
+
 	*error = kafka_topic_ask(
 	    producer->client, topic->handle, timeout_ms, &topic->partitions);
 	if (*error == RD_KAFKA_RESP_ERR_NO_ERROR)
 		return 1;
-	if (kafka_error_code(*error) == EX_NOPERM)
-		return err_set(err, EX_NOPERM, "topic %s: %s",
+	code = kafka_error_code(*error);
+	if (code != EX_UNAVAILABLE && code != EX_TEMPFAIL)
+		return err_set(err, code, "topic %s: %s",
 		    (const char *)topic->name.data, rd_kafka_err2str(*error));
 	return producer_serve(producer, ASK_PAUSE_MS, err);
 }
@@ -228,7 +238,7 @@ look_up(
 }
 
 static struct producer_topic *
-add_topic(struct producer *producer, struct slice name, struct err *err)
+make_topic(struct producer *producer, struct slice name, struct err *err)
 {
 	struct producer_topic *topic = calloc(1, sizeof(*topic));
 	char *copy = slice_dup(name);
@@ -243,8 +253,6 @@ add_topic(struct producer *producer, struct slice name, struct err *err)
 		return NULL;
 	}
 	topic->name = slice_of(copy);
-	topic->next = producer->topics;
-	producer->topics = topic;
 	return topic;
 }
 
@@ -252,13 +260,24 @@ int
 producer_find_topic(struct producer *producer, struct slice name,
     struct producer_topic **topic, struct err *err)
 {
+	struct producer_topic *made;
+
 	for (*topic = producer->topics; *topic != NULL; *topic = (*topic)->next)
 		if (slice_equal((*topic)->name, name))
 			return 0;
-	*topic = add_topic(producer, name, err);
-	if (*topic == NULL)
+	if (!topic_is_name(name))
+		return err_set(
+		    err, EX_DATAERR, "its topic isn't " TOPIC_WANTED);
+	made = make_topic(producer, name, err);
+	if (made == NULL)
 		return -1;
-	return look_up(producer, *topic, err);
+	if (look_up(producer, made, err) < 0) {
+		free_topic(made);
+		return -1;
+	}
+	made->next = producer->topics;
+	*topic = producer->topics = made;
+	return 0;
 }
 
 static rd_kafka_headers_t *

@@ -73,7 +73,8 @@ void producer_abandon(struct producer *producer);
 void producer_close(struct producer *producer);
 
 /* Finds a topic, the first time by asking the brokers for up to connect_ms.
- * -1: EX_UNAVAILABLE no broker or no such topic, EX_NOPERM, EX_OSERR. */
+ * -1, *topic NULL: EX_DATAERR not a topic's name, EX_UNAVAILABLE no broker or
+ * no such topic, EX_NOPERM, EX_CONFIG the brokers refuse it, EX_OSERR. */
 int producer_find_topic(struct producer *producer, struct slice name,
     struct producer_topic **topic, struct err *err);
 

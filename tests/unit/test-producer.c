@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "kafka/mock.h"
 #include "kafka/producer.h"
 
@@ -154,12 +155,65 @@ test_abandoned_records_are_reported(void **state)
 	producer_close(&producer);
 }
 
+static void
+test_names_that_no_topic_has(void **state)
+{
+	static const char *const names[] = {
+	    "t\0x", ".", "..", "a/b", "\303\266"};
+	static const size_t bytes[] = {3, 1, 2, 3, 2};
+	struct producer producer;
+	struct producer_topic *topic;
+	struct err err;
+
+	(void)state;
+	open_producer(&producer, "acks=all", true, &topic);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct slice name = {(const uint8_t *)names[i], bytes[i]};
+
+		assert_int_equal(
+		    producer_find_topic(&producer, name, &topic, &err), -1);
+		assert_int_equal(err.code, EX_DATAERR);
+		assert_null(topic);
+	}
+	producer_close(&producer);
+}
+
+/* A look-up that failed leaves nothing behind that the next one finds, and
+ * one that no waiting can mend doesn't wait. */
+static void
+test_topic_that_the_brokers_refuse(void **state)
+{
+	struct producer producer;
+	struct producer_topic *topic;
+	struct err err;
+	uint64_t start_us;
+
+	(void)state;
+	assert_int_equal(
+	    mock_add_topic_error(mock, "bad=TOPIC_EXCEPTION", &err), 0);
+	open_producer(&producer, "acks=all", true, &topic);
+	for (int i = 0; i < 2; i++) {
+		start_us = clock_us();
+		assert_int_equal(producer_find_topic(
+				     &producer, slice_of("bad"), &topic, &err),
+		    -1);
+		assert_int_equal(err.code, EX_CONFIG);
+		assert_string_equal(
+		    err.text, "topic bad: Broker: Invalid topic");
+		assert_null(topic);
+		assert_true(clock_us() - start_us < CONNECT_MS * 1000 / 2);
+	}
+	producer_close(&producer);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_report_with_an_offset_is_a_delivery),
 	    cmocka_unit_test(test_report_without_an_offset_is_unproven),
+	    cmocka_unit_test(test_names_that_no_topic_has),
+	    cmocka_unit_test(test_topic_that_the_brokers_refuse),
 	    cmocka_unit_test(test_abandoned_records_are_reported),
 	};
 
