@@ -16,6 +16,7 @@
 #include "base/msg.h"
 #include "base/opt.h"
 #include "base/program.h"
+#include "base/topic.h"
 #include "kafka/flight.h"
 
 static const char synopsis[] =
@@ -78,8 +79,10 @@ take_input(bool *ended, struct err *err)
 	struct stream_item item;
 	int event = stream_in_next(&in, &item, err);
 
-	if (event == STREAM_BATCH)
-		flight_take(&flight, &item);
+	if (event == STREAM_BATCH && flight_take(&flight, &item) < 0) {
+		*err = flight.failure;
+		event = -1;
+	}
 	*ended = event == STREAM_END || event < 0;
 	return event < 0 ? -1 : 0;
 }
@@ -103,34 +106,40 @@ wait_for_work(bool ended, struct err *err)
 	return wait[0].revents != 0;
 }
 
+/* Where the next error goes: nothing takes the place of the first. */
+static struct err *
+unless_set(struct err *first)
+{
+	static struct err later;
+
+	return first->code == 0 ? first : &later;
+}
+
 /* Until the input has ended, or a record failed, and no receipt can follow
  * any more.  The first thing that went wrong is what is told. */
 static int
 run(struct err *err)
 {
-	struct err torn = {0};
 	bool ended = false;
 	int served, ready;
 
+	err->code = 0;
 	for (;;) {
-		served = producer_serve(&producer, 0, err);
-		if (flight_write_receipts(&flight, &out, err) < 0 || served < 0)
-			return -1;
-		if (flight.failure.code != 0 && torn.code == 0)
-			torn = flight.failure;
-		ended = ended || torn.code != 0;
+		served = producer_serve(&producer, 0, unless_set(err));
+		*unless_set(err) = flight.failure;
+		if (flight_write_receipts(&flight, &out, unless_set(err)) < 0 ||
+		    served < 0)
+			break;
+		ended = ended || err->code != 0;
 		if (ended && !flight_waits(&flight))
 			break;
-		ready = wait_for_work(ended, err);
+		ready = wait_for_work(ended, unless_set(err));
 		if (ready < 0)
-			return -1;
+			break;
 		if (ready > 0)
-			take_input(&ended, &torn);
+			take_input(&ended, unless_set(err));
 	}
-	if (torn.code == 0)
-		return 0;
-	*err = torn;
-	return -1;
+	return err->code == 0 ? 0 : -1;
 }
 
 static int
@@ -158,6 +167,7 @@ open_producer(struct err *err)
 	rd_kafka_conf_t *conf;
 
 	if (opt_required("-t", options.topic, err) < 0 ||
+	    topic_check("-t", options.topic, err) < 0 ||
 	    kafka_conf_idempotence(&options.kafka.idempotent, err) < 0 ||
 	    kafka_conf_build(&options.kafka, KAFKA_PRODUCER, &conf, err) < 0)
 		return -1;

@@ -229,13 +229,13 @@ receipts() {
 @test "a record whose topic isn't a name: 65, and nothing goes elsewhere (own mock)" {
 	mock -t dead:1
 	local name
-	for name in 'dead\u0000x' .. a/b; do
+	for name in dead+x .. a/b; do
 		{
 			hello
 			batch 1 0 1 "$(record 0)"
 			batch 2 1 2 "[\"$name\",-1,\"k\",\"v\",null,[0,1]]"
 			end_line 2 2
-		} | stream-make >"$stream"
+		} | stream-make --unchecked | sed 's/dead+x/dead\x00x/' >"$stream"
 		run -65 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
 			<"$1" >"$2"' _ "$stream" "$answer"
 		expect_message "dispatch-produce: error: the record from outbox [0] offset 1: its topic isn't a topic's name, 1 to 249 of letters, digits and ._-"
