@@ -21,14 +21,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "stream/coverage.h"
 
+/* What a partition's acknowledged range, [start, next of its coverage), is
+ * worth. */
 struct commits_entry {
-	char *topic; /* owned */
-	int32_t partition;
 	int64_t start; /* where the stream starts */
-	int64_t next; /* all of [start, next) was acknowledged */
 	int64_t committed; /* -1: nothing; counts only while `known` */
 	int64_t sent; /* in flight; -1: nothing */
 	bool acknowledged; /* a receipt has named it */
@@ -36,10 +34,10 @@ struct commits_entry {
 	bool renew; /* commit it again though it hasn't moved */
 };
 
-/* Sorted by topic and partition. */
 struct commits {
-	struct commits_entry *all; /* owned */
-	uint32_t count, room;
+	struct coverage coverage; /* what was acknowledged */
+	struct commits_entry *all; /* owned; as many as the coverage has, at
+				    * the same places */
 	bool in_flight;
 };
 
@@ -60,8 +58,8 @@ bool commits_must_read(const struct commits *commits);
 
 /* What the broker has for an entry; negative: nothing.
  * -1 EX_DATAERR when the stream starts above it. */
-int commits_set_committed(struct commits *commits, uint32_t index,
-    int64_t committed, struct err *err);
+int commits_set_committed(
+    struct commits *commits, size_t index, int64_t committed, struct err *err);
 
 /* True when there is something to commit and nothing stands in the way. */
 bool commits_are_due(const struct commits *commits);

@@ -67,15 +67,16 @@ committer_read(
 {
 	struct commits *commits = &committer->commits;
 	rd_kafka_topic_partition_list_t *list =
-	    rd_kafka_topic_partition_list_new((int)commits->count);
+	    rd_kafka_topic_partition_list_new((int)commits->coverage.count);
 	int result;
 
-	for (uint32_t i = 0; i < commits->count; i++)
-		rd_kafka_topic_partition_list_add(
-		    list, commits->all[i].topic, commits->all[i].partition);
+	for (size_t i = 0; i < commits->coverage.count; i++)
+		rd_kafka_topic_partition_list_add(list,
+		    commits->coverage.all[i].topic,
+		    commits->coverage.all[i].partition);
 	result =
 	    kafka_client_committed(committer->client, list, deadline_us, err);
-	for (uint32_t i = 0; result == 0 && i < commits->count; i++)
+	for (size_t i = 0; result == 0 && i < commits->coverage.count; i++)
 		result = commits_set_committed(
 		    commits, i, list->elems[i].offset, err);
 	rd_kafka_topic_partition_list_destroy(list);
@@ -90,9 +91,10 @@ describe(const struct commits *commits, char *text, size_t bytes)
 	uint32_t left = 0;
 
 	text[0] = '\0';
-	for (uint32_t i = 0; i < commits->count; i++) {
+	for (size_t i = 0; i < commits->coverage.count; i++) {
 		const struct commits_entry *entry = &commits->all[i];
-		int64_t to = entry->sent >= 0 ? entry->sent : entry->next;
+		const struct covered *covered = &commits->coverage.all[i];
+		int64_t to = entry->sent >= 0 ? entry->sent : covered->next;
 		char old[24] = "none";
 
 		if (commits->in_flight ? entry->sent < 0
@@ -107,7 +109,7 @@ describe(const struct commits *commits, char *text, size_t bytes)
 			    old, sizeof(old), "%" PRId64, entry->committed);
 		used += (size_t)snprintf(text + used, bytes - used,
 		    "%s%s[%d] %s -> %" PRId64, used > 0 ? ", " : "",
-		    entry->topic, (int)entry->partition, old, to);
+		    covered->topic, (int)covered->partition, old, to);
 	}
 	if (left > 0)
 		snprintf(text + used, bytes - used, ", %" PRIu32 " more", left);
@@ -195,10 +197,11 @@ list_sent(const struct commits *commits, uint32_t count)
 	rd_kafka_topic_partition_list_t *list =
 	    rd_kafka_topic_partition_list_new((int)count);
 
-	for (uint32_t i = 0; i < commits->count; i++)
+	for (size_t i = 0; i < commits->coverage.count; i++)
 		if (commits->all[i].sent >= 0)
 			rd_kafka_topic_partition_list_add(list,
-			    commits->all[i].topic, commits->all[i].partition)
+			    commits->coverage.all[i].topic,
+			    commits->coverage.all[i].partition)
 			    ->offset = commits->all[i].sent;
 	return list;
 }

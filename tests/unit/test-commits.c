@@ -120,7 +120,7 @@ gap_is_refused(void **state)
 	assert_int_equal(acknowledge(0, 4, 7), -1);
 	assert_int_equal(acknowledge(0, 5, 4), -1);
 	assert_int_equal(acknowledge(1, 0, 4), -1);
-	assert_int_equal(commits.all[0].next, 5);
+	assert_int_equal(commits.coverage.all[0].next, 5);
 	assert_int_equal(commits_add(&commits, slice_of("t"), 0, 0, &err), -1);
 }
 
@@ -152,6 +152,25 @@ partition_that_joins_later(void **state)
 	assert_int_equal(commits_set_committed(&commits, 1, -1, &err), 0);
 	assert_int_equal(commits_begin(&commits), 1);
 	assert_int_equal(commits.all[1].sent, 20);
+}
+
+/* What is known of a partition stays with it when one comes in before it. */
+static void
+partition_that_joins_in_the_middle(void **state)
+{
+	(void)state;
+	add(0, 0);
+	add(9, 0);
+	commits_set_committed(&commits, 0, 0, &err);
+	commits_set_committed(&commits, 1, 4, &err);
+	assert_int_equal(acknowledge(9, 0, 5), 0);
+	assert_int_equal(acknowledge(3, 20, 20), 0);
+	assert_int_equal(commits_set_committed(&commits, 1, -1, &err), 0);
+	assert_int_equal(commits.all[2].committed, 4);
+	assert_int_equal(commits_begin(&commits), 2);
+	assert_int_equal(commits.all[0].sent, -1);
+	assert_int_equal(commits.all[1].sent, 20);
+	assert_int_equal(commits.all[2].sent, 5);
 }
 
 static void
@@ -309,6 +328,8 @@ main(void)
 	    cmocka_unit_test_teardown(gap_is_refused, forget),
 	    cmocka_unit_test_teardown(failure_reads_again, forget),
 	    cmocka_unit_test_teardown(partition_that_joins_later, forget),
+	    cmocka_unit_test_teardown(
+		partition_that_joins_in_the_middle, forget),
 	    cmocka_unit_test_teardown(renewal_commits_what_is_there, forget),
 	    cmocka_unit_test_teardown(random_schedules, forget),
 	};
