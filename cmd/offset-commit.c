@@ -180,23 +180,23 @@ run(struct err *input_err, struct err *err)
 }
 
 /* The whole of a chain's life.  What was acknowledged before the input broke
- * is committed; then its error is the program's. */
+ * is committed; then its error is the program's, whatever became of the
+ * commit, for it came first. */
 static int
 commit_receipts(struct err *err)
 {
 	struct err input_err = {0};
+	int result;
 
 	if (begin(err) < 0)
 		return -1;
-	if (run(&input_err, err) < 0)
-		return -1;
-	if (committer_finish(&committer, err) < 0) {
-		if (input_err.code != 0)
-			msg_write(MSG_WARNING, "%s", input_err.text);
-		return -1;
-	}
+	result = run(&input_err, err);
+	if (result == 0)
+		result = committer_finish(&committer, err);
 	if (input_err.code == 0)
-		return 0;
+		return result;
+	if (result < 0)
+		msg_write(MSG_WARNING, "%s", err->text);
 	*err = input_err;
 	return -1;
 }

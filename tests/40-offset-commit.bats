@@ -103,7 +103,7 @@ count_commits() {
 	run -64 offset_commit --set t=stored
 	expect_message "--set: 'stored': wants one of: beginning, end, an offset, s@MS"
 	run -64 offset_commit --set 't/1=0'
-	expect_message "--set: 't/1=0': wants a topic"
+	expect_message "--set: 't/1=0': wants a topic's name"
 	run -64 offset_commit --set 't:1-=0'
 	expect_message "--set: '1-': wants numbers"
 	run -78 offset_commit --set t=0 --every-batch
@@ -364,6 +364,15 @@ is_committed() {
 	mock --error offset-fetch=GROUP_AUTHORIZATION_FAILED:50
 	commits 77
 	expect_message 'committed offsets of the group: Broker: Group authorization failed'
+}
+
+@test "damaged input, then a commit refused: the first is told: 65" {
+	mock --error offset-commit=GROUP_AUTHORIZATION_FAILED:50
+	{ hello '[[0,0]]' && receipt 1 0,0,5; } | makes
+	echo garbage >>"$stream"
+	commits 65
+	expect_message 'offset-commit: warning: commit: Broker: Group authorization failed'
+	expect_message 'offset-commit: error: input: '
 }
 
 @test "errors without an end: 75 at the deadline, with what wasn't committed" {
