@@ -464,7 +464,7 @@ lose() {
 	start a
 	messages | stream | apply >out
 	run -78 --separate-stderr applies < <(messages | stream -t other)
-	expect_message "qim:{1}:mark: it is of 'dispatch partitions=4 nodes=1 place=0', this chain is 'other partitions=4 nodes=1 place=0'"
+	expect_message "qim:{1}:mark: it is of 'dispatch partitions=4 nodes=1 place=0', wants 'other partitions=4 nodes=1 place=0'"
 	run -78 --separate-stderr applies -n 8 < <(messages | stream -n 8)
 	expect_message 'partitions=4'
 	expect_message 'partitions=8'
@@ -478,7 +478,7 @@ lose() {
 	run -78 --separate-stderr applies -r "${R#*,},$ra" < <(messages | stream)
 	expect_message "qim:{1}:mark: it is of 'dispatch partitions=4 nodes=2 place=1', but in -r this node has place=0 of nodes=2"
 	run -78 --separate-stderr applies -r "$ra" < <(messages | stream)
-	expect_message "qim:{2}:mark: it is of 'dispatch partitions=4 nodes=2 place=0', this chain is 'dispatch partitions=4 nodes=1 place=0'"
+	expect_message "qim:{2}:mark: it is of 'dispatch partitions=4 nodes=2 place=0', wants 'dispatch partitions=4 nodes=1 place=0'"
 	run -78 mailbox-read positions -n 4 -t dispatch -r "${R#*,},$ra"
 	expect_message 'but in -r this node has place=0'
 }

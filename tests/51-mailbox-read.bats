@@ -153,13 +153,13 @@ some_messages() {
 @test "marks of another topic, count or list: 78" {
 	some_messages | fill
 	run -78 read_mailbox positions -t other
-	expect_message "qim:{2}:mark: it is of 'dispatch partitions=4 nodes=1 place=0', -r, -n and -t say 'other partitions=4 nodes=1 place=0'"
+	expect_message "qim:{2}:mark: it is of 'dispatch partitions=4 nodes=1 place=0', wants 'other partitions=4 nodes=1 place=0'"
 	run -78 read_mailbox positions -t dispatch -n 8
 	expect_message 'partitions=8'
 	# pat is in partition 1 of 4, and of 2.
 	redis_cli a ZADD "qim:{1}:mark" 2 "dispatch partitions=4 nodes=1 place=0"
 	run -78 read_mailbox box -u pat -n 2
-	expect_message "it is of 'dispatch partitions=4 nodes=1 place=0', -r, -n and -t say ' partitions=2"
+	expect_message "it is of 'dispatch partitions=4 nodes=1 place=0', wants ' partitions=2"
 	run -0 read_mailbox box -u lou --prefix other
 	[ -z "$output" ]
 }

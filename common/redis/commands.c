@@ -3,12 +3,6 @@
 #include <stdarg.h>
 
 void
-commands_init(struct commands *commands)
-{
-	*commands = (struct commands){0};
-}
-
-void
 commands_reset(struct commands *commands)
 {
 	buf_reset(&commands->bytes);
@@ -19,7 +13,7 @@ void
 commands_release(struct commands *commands)
 {
 	buf_release(&commands->bytes);
-	commands_init(commands);
+	*commands = (struct commands){0};
 }
 
 /* Writes the decimal digits so that they end at `end`; returns their start. */

@@ -12,12 +12,12 @@
 
 #include "base/buf.h"
 
+/* Zeros are an empty one. */
 struct commands {
 	struct buf bytes; /* failed: memory had run out */
 	size_t count;
 };
 
-void commands_init(struct commands *commands);
 void commands_reset(struct commands *commands);
 void commands_release(struct commands *commands);
 

@@ -112,12 +112,6 @@ free_object(void *object)
 static redisReplyObjectFunctions functions = {
     make_string, make_array, make_integer, make_nil, free_object};
 
-void
-conn_init(struct conn *conn)
-{
-	*conn = (struct conn){0};
-}
-
 static int
 fail(struct conn *conn, struct err *err)
 {
@@ -154,7 +148,7 @@ conn_close(struct conn *conn)
 {
 	if (conn->context != NULL)
 		redisFree(conn->context);
-	conn_init(conn);
+	*conn = (struct conn){0};
 }
 
 void

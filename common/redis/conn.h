@@ -12,12 +12,11 @@
 #include "redis/nodes.h"
 #include "redis/reply.h"
 
+/* Zeros are a closed one. */
 struct conn {
 	struct redisContext *context; /* NULL: closed */
 	struct slice out; /* what is still to be written; not owned */
 };
-
-void conn_init(struct conn *conn);
 
 /* Begins to connect (a name is resolved before it returns); -1 EX_TEMPFAIL. */
 int conn_open(struct conn *conn, const struct node *node, struct err *err);

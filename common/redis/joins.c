@@ -119,11 +119,9 @@ emit_user(const struct joins *joins, const struct join *first,
 	}
 }
 
-size_t
+void
 joins_emit(const struct joins *joins, struct commands *commands)
 {
-	size_t before = commands->count;
-
 	for (size_t i = 0; i < joins->count; i++) {
 		const struct join *join = &joins->all[i];
 
@@ -134,5 +132,4 @@ joins_emit(const struct joins *joins, struct commands *commands)
 		else
 			emit_user(joins, join, commands);
 	}
-	return commands->count - before;
 }

@@ -38,7 +38,7 @@ void joins_reset(struct joins *joins);
 void joins_add(struct joins *joins, const struct stem *stem, struct slice user,
     const struct entry *entry);
 
-/* Appends the commands; returns how many. */
-size_t joins_emit(const struct joins *joins, struct commands *commands);
+/* Appends the commands. */
+void joins_emit(const struct joins *joins, struct commands *commands);
 
 #endif

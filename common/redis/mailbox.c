@@ -59,6 +59,56 @@ mark_text(
 }
 
 void
+mark_ask(struct commands *commands, const struct stem *stem)
+{
+	commands_begin(commands, 5, "ZRANGE");
+	mailbox_key(commands, stem, "mark", (struct slice){0});
+	commands_u64(commands, 0);
+	commands_u64(commands, 1);
+	commands_text(commands, "WITHSCORES");
+}
+
+/* A member must be the text, or end with it where the topic isn't known. */
+static bool
+is_mark_text(
+    struct slice member, const struct mailbox *mailbox, const char *text)
+{
+	size_t bytes = strlen(text);
+
+	if (*mailbox->topic != '\0')
+		return slice_is(member, text);
+	return member.bytes > bytes &&
+	    memcmp(member.data + member.bytes - bytes, text, bytes) == 0;
+}
+
+int
+mark_take(const struct reply *reply, const struct stem *stem,
+    const struct mailbox *mailbox, uint32_t place, uint64_t *mark,
+    struct err *err)
+{
+	char text[MARK_TEXT_BYTES];
+
+	*mark = 0;
+	if (reply->type != REPLY_ARRAY || reply->count % 2 != 0)
+		return err_set(err, EX_DATAERR, "%.*smark: not a mark",
+		    (int)stem->bytes, stem->text);
+	mark_text(mailbox, place, text);
+	for (size_t i = 0; i < reply->count; i += 2) {
+		struct slice member = reply->items[i].text;
+
+		if (!is_mark_text(member, mailbox, text))
+			return err_set(err, EX_CONFIG,
+			    "%.*smark: it is of '%.*s', wants '%s'",
+			    (int)stem->bytes, stem->text, (int)member.bytes,
+			    (const char *)member.data, text);
+	}
+	if (reply->count > 0 && !reply_number(&reply->items[1], mark))
+		return err_set(err, EX_DATAERR, "%.*smark: not an offset",
+		    (int)stem->bytes, stem->text);
+	return 0;
+}
+
+void
 log_field(uint64_t seq, uint32_t chunk, char text[FIELD_TEXT_BYTES])
 {
 	if (chunk == 1)

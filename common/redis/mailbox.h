@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "message/dispatch.h"
 #include "redis/commands.h"
+#include "redis/reply.h"
 
 #define MAILBOX_PREFIX_MAX 64
 #define MAILBOX_PARTITIONS_MAX 100000
@@ -29,7 +30,7 @@
 /* What is the same for all keys of a chain. */
 struct mailbox {
 	const char *prefix; /* without braces */
-	const char *topic;
+	const char *topic; /* "" where it isn't known */
 	uint32_t partitions; /* of the topic */
 	uint32_t nodes; /* length of the list */
 };
@@ -58,6 +59,16 @@ uint32_t mailbox_partition(struct slice user, uint32_t partitions);
 #define MARK_TEXT_BYTES 320
 void mark_text(
     const struct mailbox *mailbox, uint32_t place, char text[MARK_TEXT_BYTES]);
+
+/* Appends the command whose reply mark_take() takes. */
+void mark_ask(struct commands *commands, const struct stem *stem);
+
+/* The mark of a partition that lives at `place`; 0 where there is none.  Any
+ * topic's fits where the topic isn't known.  -1: EX_DATAERR not a mark,
+ * EX_CONFIG that of another topic, partition count, list length or place. */
+int mark_take(const struct reply *reply, const struct stem *stem,
+    const struct mailbox *mailbox, uint32_t place, uint64_t *mark,
+    struct err *err);
 
 /* The log's field of a dispatch: "SEQ", or "SEQ/CHUNK" from chunk 2 on. */
 #define FIELD_TEXT_BYTES 40

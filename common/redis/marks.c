@@ -1,54 +1,5 @@
 #include "redis/marks.h"
 
-void
-marks_ask(struct commands *commands, const struct stem *stem)
-{
-	commands_begin(commands, 5, "ZRANGE");
-	mailbox_key(commands, stem, "mark", (struct slice){0});
-	commands_text(commands, "0");
-	commands_text(commands, "1");
-	commands_text(commands, "WITHSCORES");
-}
-
-/* What a mark's text must end with where the topic isn't known, or be. */
-static bool
-fits(struct slice found, const struct mailbox *mailbox, uint32_t place,
-    char text[MARK_TEXT_BYTES])
-{
-	size_t bytes;
-
-	mark_text(mailbox, place, text);
-	bytes = strlen(text);
-	if (*mailbox->topic != '\0')
-		return slice_is(found, text);
-	return found.bytes > bytes &&
-	    memcmp(found.data + found.bytes - bytes, text, bytes) == 0;
-}
-
-int
-marks_take(const struct reply *reply, const struct stem *stem,
-    const struct mailbox *mailbox, uint32_t place, uint64_t *mark,
-    struct err *err)
-{
-	char text[MARK_TEXT_BYTES];
-
-	*mark = 0;
-	if (reply->type == REPLY_ARRAY && reply->count == 0)
-		return 0;
-	if (reply->type != REPLY_ARRAY || !reply_number(&reply->items[1], mark))
-		return err_set(err, EX_DATAERR, "%.*smark: not an offset",
-		    (int)stem->bytes, stem->text);
-	for (size_t i = 0; i < reply->count; i += 2)
-		if (!fits(reply->items[i].text, mailbox, place, text))
-			return err_set(err, EX_CONFIG,
-			    "%.*smark: it is of '%.*s', -r, -n and -t say "
-			    "'%s'",
-			    (int)stem->bytes, stem->text,
-			    (int)reply->items[i].text.bytes,
-			    (const char *)reply->items[i].text.data, text);
-	return 0;
-}
-
 int
 marks_check_place(struct client *client, const struct mailbox *mailbox,
     uint32_t place, struct err *err)
@@ -57,7 +8,7 @@ marks_check_place(struct client *client, const struct mailbox *mailbox,
 
 	for (uint32_t p = 0; p < mailbox->nodes; p++) {
 		stem_init(&stem, mailbox->prefix, p);
-		marks_ask(&client->commands, &stem);
+		mark_ask(&client->commands, &stem);
 	}
 	if (client_call(client, err) < 0)
 		return -1;
@@ -88,13 +39,13 @@ read_node_marks(struct client *client, const struct mailbox *mailbox,
 		return -1;
 	for (uint32_t p = place; p < mailbox->partitions; p += mailbox->nodes) {
 		stem_init(&stem, mailbox->prefix, p);
-		marks_ask(&client->commands, &stem);
+		mark_ask(&client->commands, &stem);
 	}
 	if (client->commands.count > 0 && client_call(client, err) < 0)
 		return -1;
 	for (uint32_t p = place; p < mailbox->partitions; p += mailbox->nodes) {
 		stem_init(&stem, mailbox->prefix, p);
-		if (marks_take(&client->replies[reply++], &stem, mailbox, place,
+		if (mark_take(&client->replies[reply++], &stem, mailbox, place,
 			&marks[p], err) < 0)
 			return -1;
 	}

@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-#include "redis/marks.h"
-
 /* Seqs that one command asks about. */
 #define CHUNK_COUNT 500
 
@@ -20,10 +18,10 @@ reader_init(struct reader *reader, const struct nodes *nodes,
 	if (client_init(&reader->client, &nodes->all[place], login, timeout_ms,
 		err) < 0)
 		return -1;
-	marks_ask(&reader->client.commands, &reader->stem);
+	mark_ask(&reader->client.commands, &reader->stem);
 	if (client_call(&reader->client, err) < 0)
 		return -1;
-	return marks_take(&reader->client.replies[0], &reader->stem, mailbox,
+	return mark_take(&reader->client.replies[0], &reader->stem, mailbox,
 	    place, &reader->mark, err);
 }
 

@@ -16,11 +16,7 @@ build_questions(struct round *round, struct commands *commands)
 			continue;
 		place->asked = true;
 		round->asked_count++;
-		commands_begin(commands, 5, "ZRANGE");
-		mailbox_key(commands, &place->stem, "mark", none);
-		commands_u64(commands, 0);
-		commands_u64(commands, 1);
-		commands_text(commands, "WITHSCORES");
+		mark_ask(commands, &place->stem);
 		commands_begin(commands, 2, "HLEN");
 		mailbox_key(commands, &place->stem, "quarantine", none);
 	}

@@ -1,8 +1,5 @@
 #include "redis/round.h"
 
-/* A text of the form printf() takes, and its length. */
-#define SHOWN(stem) (int)(stem).bytes, (stem).text
-
 static int
 refuse_form(const struct round *round, struct err *err)
 {
@@ -61,44 +58,20 @@ take_opening(struct round *round, const struct reply *reply, struct err *err)
 	}
 }
 
-/* The mark's member must be that of this chain. */
-static int
-check_mark_text(struct round *round, const struct place *place,
-    const struct reply *reply, struct err *err)
-{
-	char text[MARK_TEXT_BYTES];
-	struct slice found = reply->items[0].text;
-
-	mark_text(round->mailbox, round->node, text);
-	if (reply->count == 2 && slice_is(found, text))
-		return 0;
-	if (reply->count == 4 && slice_is(found, text))
-		found = reply->items[2].text;
-	return err_set(err, EX_CONFIG,
-	    "%.*smark: it is of '%.*s', this chain is '%s'", SHOWN(place->stem),
-	    (int)found.bytes, (const char *)found.data, text);
-}
-
 static int
 take_mark(struct round *round, struct place *place, const struct reply *reply,
     struct err *err)
 {
-	place->mark = 0;
-	if (reply->type != REPLY_ARRAY || reply->count % 2 != 0)
-		return refuse_form(round, err);
-	if (reply->count > 0) {
-		if (check_mark_text(round, place, reply, err) < 0)
-			return -1;
-		if (!reply_number(&reply->items[1], &place->mark))
-			return err_set(err, EX_DATAERR,
-			    "%.*smark: not an offset", SHOWN(place->stem));
-	}
+	if (mark_take(reply, &place->stem, round->mailbox, round->node,
+		&place->mark, err) < 0)
+		return -1;
 	if (place->mark >= place->base)
 		return 0;
 	return err_set(err, EX_TEMPFAIL,
 	    "%.*smark: %s%llu, this chain goes on from %llu: start again at "
 	    "its marks",
-	    SHOWN(place->stem), reply->count == 0 ? "none, which is " : "",
+	    (int)place->stem.bytes, place->stem.text,
+	    reply->count == 0 ? "none, which is " : "",
 	    (unsigned long long)place->mark, (unsigned long long)place->base);
 }
 

@@ -33,10 +33,9 @@ assert_slice(struct slice found, struct slice wanted)
 static void
 test_commands(void **unused)
 {
-	struct commands commands;
+	struct commands commands = {0};
 
 	(void)unused;
-	commands_init(&commands);
 	commands_add(&commands, "PING", (char *)NULL);
 	commands_begin(&commands, 4, "SET");
 	commands_slice(&commands, BYTES("a\r\n\0b"));
@@ -57,11 +56,10 @@ test_commands(void **unused)
 static void
 test_keys(void **unused)
 {
-	struct commands commands;
+	struct commands commands = {0};
 	struct stem stem;
 
 	(void)unused;
-	commands_init(&commands);
 	stem_init(&stem, "qim", 63);
 	commands_begin(&commands, 2, "GET");
 	mailbox_key(&commands, &stem, "box:", BYTES("{a}:\0"));
@@ -79,6 +77,43 @@ test_mark_text(void **unused)
 	(void)unused;
 	mark_text(&mailbox, 2, text);
 	assert_string_equal(text, "dispatch partitions=64 nodes=3 place=2");
+}
+
+static void
+test_marks(void **unused)
+{
+	const struct mailbox mailbox = {"qim", "t", 4, 1},
+			     any = {"qim", "", 4, 1};
+	struct reply items[] = {
+	    {.type = REPLY_TEXT,
+		.text = slice_of("t partitions=4 nodes=1 place=0")},
+	    {.type = REPLY_TEXT, .text = slice_of("7")},
+	    {.type = REPLY_TEXT, .text = slice_of("other")},
+	    {.type = REPLY_TEXT, .text = slice_of("8")}};
+	struct reply reply = {.type = REPLY_ARRAY, .items = items};
+	struct stem stem;
+	uint64_t mark;
+	struct err err;
+
+	(void)unused;
+	stem_init(&stem, "qim", 3);
+	assert_int_equal(mark_take(&reply, &stem, &mailbox, 0, &mark, &err), 0);
+	assert_int_equal(mark, 0);
+	reply.count = 2;
+	assert_int_equal(mark_take(&reply, &stem, &mailbox, 0, &mark, &err), 0);
+	assert_int_equal(mark, 7);
+	assert_int_equal(mark_take(&reply, &stem, &any, 0, &mark, &err), 0);
+	assert_int_equal(mark_take(&reply, &stem, &any, 1, &mark, &err), -1);
+	assert_int_equal(err.code, EX_CONFIG);
+	reply.count = 4;
+	assert_int_equal(
+	    mark_take(&reply, &stem, &mailbox, 0, &mark, &err), -1);
+	assert_int_equal(err.code, EX_CONFIG);
+	/* What no Redis says: a member without its score. */
+	reply.count = 1;
+	assert_int_equal(
+	    mark_take(&reply, &stem, &mailbox, 0, &mark, &err), -1);
+	assert_int_equal(err.code, EX_DATAERR);
 }
 
 static void
@@ -105,14 +140,13 @@ test_claims(void **unused)
 	    .others = BYTES("\xa1y\xc0"),
 	    .other_count = 1,
 	    .digest = "dddddddddddddddd"};
-	struct commands commands;
+	struct commands commands = {0};
 	struct buf scratch;
 	struct claim claim;
 	struct err err;
 	struct slice value;
 
 	(void)unused;
-	commands_init(&commands);
 	buf_init(&scratch);
 	commands_begin(&commands, 2, "X");
 	log_value(&commands, &dispatch, 300, &scratch);
@@ -343,6 +377,7 @@ main(void)
 	    cmocka_unit_test(test_commands),
 	    cmocka_unit_test(test_keys),
 	    cmocka_unit_test(test_mark_text),
+	    cmocka_unit_test(test_marks),
 	    cmocka_unit_test(test_fields),
 	    cmocka_unit_test(test_claims),
 	    cmocka_unit_test(test_deep_claims),
