@@ -2,8 +2,8 @@
  * mailbox-read - conversations, history and box of a user; positions.
  *
  * Reads nothing on stdin, writes JSON lines (positions: text lines) on stdout
- * and talks to Redis, where it changes nothing.  What lies above the mark of
- * the user's partition isn't shown.  Stops when all was shown.
+ * and talks to Redis, where it changes nothing.  No entry above the mark of
+ * the user's partition is shown.  Stops when all was shown.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -115,7 +115,7 @@ some_messages() {
 	[ -z "$output" ]
 }
 
-@test "nothing above the mark is shown" {
+@test "no entry above the mark is shown, the list may be ahead" {
 	some_messages | fill
 	redis_cli a ZADD "qim:{3}:mark" 2 "dispatch partitions=4 nodes=1 place=0"
 	run -0 read_mailbox box -u lou
@@ -123,7 +123,7 @@ some_messages() {
 	run -0 read_mailbox history -u lou --conversation c
 	[ "${#lines[@]}" = 2 ]
 	run -0 read_mailbox conversations -u lou -c 1
-	[[ $output == *'"unread":1}' ]]
+	[ "$output" = '{"conversation_id":"c","created_at":40,"last_seq":4,"read_seq":0,"unread":1}' ]
 	redis_cli a DEL "qim:{3}:mark"
 	run -0 read_mailbox box -u lou
 	[ -z "$output" ]

@@ -1,10 +1,11 @@
 /*
  * reader - one user's mailbox, as far as the mark.
  *
- * The mark is read first, and nothing with a mailbox_seq above it is given:
- * what lies below is complete.  A seq of a conversation is given only where
- * its reference stands in the user's box: exactly what was dispatched to the
- * user.
+ * The mark is read first, and nothing with a mailbox_seq above it is given or
+ * counted: what lies below is complete.  Only the list of conversations, which
+ * has no mailbox_seqs, may be ahead of it.  A seq of a conversation is given
+ * only where its reference stands in the user's box: exactly what was
+ * dispatched to the user.
  */
 #ifndef QIM_REDIS_READER_H
 #define QIM_REDIS_READER_H
@@ -24,8 +25,8 @@ struct reader {
 
 struct conversation {
 	struct slice id;
-	uint64_t created_at_ms; /* of its newest message, in the user's view */
-	uint64_t last_seq; /* newest seq in the user's partition */
+	uint64_t created_at_ms; /* of the user's newest, above the mark too */
+	uint64_t last_seq; /* the partition's newest, above the mark too */
 	uint64_t read_seq; /* 0: nothing was read */
 	uint64_t unread; /* READER_UNREAD_MOST + 1: more than that */
 };
