@@ -373,6 +373,21 @@ lose() {
 	expect_message 'qim:{3}:mark: none, which is 0, this chain goes on from 9'
 }
 
+@test "a mark raised by hand, as the manual says, is gone on from" {
+	start a
+	run -75 --separate-stderr applies < <(stream -s 3:9 </dev/null)
+	sed -n '/^redis-cli ZADD/,/^\.Ed/p' "$qim_root/man/qim-mailbox.5" |
+		sed '/^\.Ed/d; s/\\e$/\\/; s/redis-cli/redis_cli a/' >commands
+	# shellcheck source=/dev/null
+	source ./commands
+	run -0 mailbox-read positions -n 4 -r "$R" -t dispatch
+	[ "${lines[3]}" = 'dispatch 3 9' ]
+	messages | stream -s 3:9 | apply >out
+	[ "$(mark a 3)" = 13 ]
+	run -0 redis_cli a ZCARD "qim:{3}:mark"
+	[ "$output" = 1 ]
+}
+
 @test "a key of another type: 65 names it, and the mark stays" {
 	start a
 	redis_cli a SET "qim:{3}:box:lou" x
