@@ -388,6 +388,34 @@ lose() {
 	[ "$output" = 1 ]
 }
 
+counts_rounds() {
+	[ -n "$(redis_cli a KEYS 'qim:{0}:round:*')" ]
+}
+
+# The first batch names partition 3 alone; eve is in partition 0.
+@test "a partition that joins while the mark of another is asked for" {
+	start a
+	messages | stream | apply >out
+	redis_cli a EVAL "redis.call('del', unpack(redis.call('keys', '*:round:*')))" 0
+	echo '{"conversation_id":"c","conversation_seq":4,"to":["eve"]}' |
+		stream -s 3:4 | stream-dump | jq -c 'if .start then
+			.start |= map(select(.[1] == 3))
+			elif .batch == 1 then (.src |= map(select(.[1] == 3)),
+				(.batch = 2 | .src |= map(select(.[1] == 0))))
+			elif .end then .batches = 3
+			else .batch = 3 end' >lines
+	{
+		head -n 1 lines
+		wait_until 10 counts_rounds
+		redis_cli a CLIENT PAUSE 300 ALL >/dev/null
+		tail -n +2 lines
+	} | stream-make | apply | stream-dump >out
+	run -0 jq -c 'select(.batch) | [.batch, .in, .out]' out
+	[ "$output" = $'[1,0,0]\n[2,0,0]\n[3,1,1]' ]
+	[ "$(redis_cli a ZCARD "qim:{0}:box:eve")" = 1 ]
+	[ "$(mark a 0)" = 1 ]
+}
+
 @test "a key of another type: 65 names it, and the mark stays" {
 	start a
 	redis_cli a SET "qim:{3}:box:lou" x
