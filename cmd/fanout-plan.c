@@ -7,7 +7,6 @@
  * the records and its options alone (but for the times of the steps), so
  * that it is safe to repeat: the same dispatches come again.
  */
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
