@@ -31,7 +31,7 @@ static const char synopsis[] =
 #define PARTITIONS_DEFAULT 64
 #define WAIT_MOST_MS 60000
 
-/* Lines about conflicts: one for each such time at most. */
+/* Lines about quarantine: one for each such time at most. */
 #define WARNING_PAUSE_US 1000000
 
 static struct options {
@@ -240,28 +240,38 @@ wants_input(void)
 		(in.part > 0 || unit_batches < options.window));
 }
 
-/* Conflicts are for a person to look at: where they stand, not what. */
+/* What went to quarantine is for a person to look at: where it stands, not
+ * what it says. */
 static void
-report_conflicts(const struct work *work)
+report_dead(const struct work *work)
 {
 	static uint64_t count, next_us;
 
 	for (size_t i = 0; i < work->count; i++) {
 		const struct entry *entry = &work->entries[i];
+		bool conflict = entry->state == ENTRY_CONFLICT;
 
-		if (entry->state != ENTRY_CONFLICT)
+		if (!conflict && entry->state != ENTRY_BAD)
 			continue;
 		count++;
 		if (clock_us() < next_us)
 			continue;
 		next_us = clock_us() + WARNING_PAUSE_US;
-		msg_write(MSG_WARNING,
-		    "%s[%lu] offset %lld: another digest than that of offset "
-		    "%lld, which has its place: both are in quarantine (%llu "
-		    "so far)",
-		    mailbox.topic, (unsigned long)entry->partition,
-		    (long long)entry->offset, (long long)entry->first,
-		    (unsigned long long)count);
+		if (conflict)
+			msg_write(MSG_WARNING,
+			    "%s[%lu] offset %lld: another digest than that of "
+			    "offset %lld, which has its place: both are in "
+			    "quarantine (%llu so far)",
+			    mailbox.topic, (unsigned long)entry->partition,
+			    (long long)entry->offset, (long long)entry->first,
+			    (unsigned long long)count);
+		else
+			msg_write(MSG_WARNING,
+			    "%s[%lu] offset %lld: not a dispatch: in "
+			    "quarantine (%llu so far)",
+			    mailbox.topic, (unsigned long)entry->partition,
+			    (long long)entry->offset,
+			    (unsigned long long)count);
 	}
 }
 
@@ -299,7 +309,7 @@ finish_units(struct err *err)
 		if (receipt_start_us == 0)
 			receipt_start_us = unit->start_us;
 		if (dead > 0)
-			report_conflicts(&unit->work);
+			report_dead(&unit->work);
 		if (!unit->item.batch.more)
 			result = write_receipt(unit, err);
 		first = unit->next;

@@ -145,9 +145,10 @@ messages() {
 		echo '{"raw":"","partition":3}'
 		echo '{"null":true,"partition":3}'
 		echo '{"conversation_id":"c","conversation_seq":2,"to":["lou"]}'
-	} | stream | apply | stream-dump >out
+	} | stream | apply 2>err | stream-dump >out
 	run -0 jq -c 'select(.batch == 2) | [.in, .out, .dead]' out
 	[ "$output" = '[4,1,3]' ]
+	grep -qF 'warning: dispatch[3] offset 0: not a dispatch: in quarantine (1 so far)' err
 	# Two of them are the same bytes: none.
 	[ "$(redis_cli a HLEN "qim:{3}:quarantine")" = 2 ]
 	[ "$(mark a 3)" = 4 ]

@@ -98,9 +98,10 @@ mark_take(const struct reply *reply, const struct stem *stem,
 
 		if (!is_mark_text(member, mailbox, text))
 			return err_set(err, EX_CONFIG,
-			    "%.*smark: it is of '%.*s', wants '%s'",
+			    "%.*smark: it is of '%.*s', wants '%s%s'",
 			    (int)stem->bytes, stem->text, (int)member.bytes,
-			    (const char *)member.data, text);
+			    (const char *)member.data,
+			    *mailbox->topic == '\0' ? "TOPIC" : "", text);
 	}
 	if (reply->count > 0 && !reply_number(&reply->items[1], mark))
 		return err_set(err, EX_DATAERR, "%.*smark: not an offset",

@@ -12,14 +12,23 @@ reader_init(struct reader *reader, const struct nodes *nodes,
 {
 	uint32_t partition = mailbox_partition(user, mailbox->partitions);
 	uint32_t place = partition % nodes->count;
+	struct stem first; /* the node's first partition, whatever the count */
+	uint64_t ignored;
 
 	*reader = (struct reader){.user = user};
 	stem_init(&reader->stem, mailbox->prefix, partition);
+	stem_init(&first, mailbox->prefix, place);
 	if (client_init(&reader->client, &nodes->all[place], login, timeout_ms,
 		err) < 0)
 		return -1;
 	mark_ask(&reader->client.commands, &reader->stem);
+	mark_ask(&reader->client.commands, &first);
 	if (client_call(&reader->client, err) < 0)
+		return -1;
+	/* With another count than the applier's the user's partition is one
+	 * that nobody has written, so another mark has to tell. */
+	if (mark_take(&reader->client.replies[1], &first, mailbox, place,
+		&ignored, err) < 0)
 		return -1;
 	return mark_take(&reader->client.replies[0], &reader->stem, mailbox,
 	    place, &reader->mark, err);

@@ -259,13 +259,12 @@ test_hostile(void **state)
 	    {"{\"qim\":1}\n", 10, EX_DATAERR},
 	    {"", 0, EX_TEMPFAIL},
 	};
-	struct rlimit old, limit;
+	struct rlimit old;
 
 	(void)state;
 	getrlimit(RLIMIT_AS, &old);
-	limit = (struct rlimit){200U << 20, old.rlim_max};
 #ifndef __SANITIZE_ADDRESS__
-	setrlimit(RLIMIT_AS, &limit);
+	setrlimit(RLIMIT_AS, &(struct rlimit){200U << 20, old.rlim_max});
 #endif
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int code =
