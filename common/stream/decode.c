@@ -8,6 +8,15 @@
 #include "stream/pack.h"
 #include "stream/stream.h"
 
+static const char *const kind_names[] = {
+    "records", "dispatches", "receipts", "any"};
+
+const char *
+stream_kind_name(enum stream_kind kind)
+{
+	return kind_names[kind];
+}
+
 /* The pairs of a map, taken one by one. */
 struct pairs {
 	struct cursor cursor;

@@ -3,15 +3,6 @@
 #include "base/io.h"
 #include "stream/stream.h"
 
-static const char *const kind_names[] = {
-    "records", "dispatches", "receipts", "any"};
-
-const char *
-stream_kind_name(enum stream_kind kind)
-{
-	return kind_names[kind];
-}
-
 void
 stream_in_init(struct stream_in *in, int fd, enum stream_kind wanted)
 {
