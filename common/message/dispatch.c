@@ -56,8 +56,8 @@ read_hash(struct cursor *cursor, uint8_t *hash)
 		cursor->bad = true;
 }
 
-static uint64_t
-read_number(struct cursor *cursor, uint64_t least)
+uint64_t
+number_read(struct cursor *cursor, uint64_t least)
 {
 	uint64_t number = cursor_u64(cursor);
 
@@ -100,13 +100,13 @@ read_field(struct cursor *cursor, int field, struct dispatch *dispatch)
 	else if (field == CONVERSATION)
 		dispatch->conversation = ident_read(cursor);
 	else if (field == SEQ)
-		dispatch->conversation_seq = read_number(cursor, 1);
+		dispatch->conversation_seq = number_read(cursor, 1);
 	else if (field == MESSAGE)
 		dispatch->message = ident_read(cursor);
 	else if (field == SENDER)
 		dispatch->sender = ident_read(cursor);
 	else if (field == CREATED)
-		dispatch->created_at_ms = read_number(cursor, 0);
+		dispatch->created_at_ms = number_read(cursor, 0);
 	else if (field == CHUNK)
 		read_chunk(cursor, dispatch);
 	else if (field == TO)
@@ -215,31 +215,23 @@ dispatch_next_recipient(struct dispatch *dispatch, struct ident *user)
 }
 
 static void
-pack_name(struct buf *buf, int field)
-{
-	pack_str(buf,
-	    (struct slice){
-		(const uint8_t *)fields[field].name, fields[field].bytes});
-}
-
-static void
 pack_hash(struct buf *buf, int field, const uint8_t *hash)
 {
-	pack_name(buf, field);
+	field_pack(buf, &fields[field]);
 	pack_bin(buf, (struct slice){hash, HASH_BYTES});
 }
 
 static void
 pack_ident(struct buf *buf, int field, struct ident ident)
 {
-	pack_name(buf, field);
+	field_pack(buf, &fields[field]);
 	ident_pack(buf, ident);
 }
 
 static void
 pack_number(struct buf *buf, int field, uint64_t number)
 {
-	pack_name(buf, field);
+	field_pack(buf, &fields[field]);
 	pack_u64(buf, number);
 }
 
@@ -266,11 +258,11 @@ dispatch_pack_recipients(struct buf *buf, const struct dispatch *dispatch)
 {
 	const struct cursor *to = &dispatch->to;
 
-	pack_name(buf, CHUNK);
+	field_pack(buf, &fields[CHUNK]);
 	pack_array(buf, 2);
 	pack_u64(buf, dispatch->chunk);
 	pack_u64(buf, dispatch->chunk_count);
-	pack_name(buf, TO);
+	field_pack(buf, &fields[TO]);
 	pack_array(buf, dispatch->to_count);
 	pack_raw(buf, (struct slice){to->at, (size_t)(to->end - to->at)});
 }
@@ -278,7 +270,7 @@ dispatch_pack_recipients(struct buf *buf, const struct dispatch *dispatch)
 void
 dispatch_pack_back(struct buf *buf, const struct dispatch *dispatch)
 {
-	pack_name(buf, PAYLOAD);
+	field_pack(buf, &fields[PAYLOAD]);
 	pack_raw(buf, dispatch->payload);
 	pack_raw(buf, dispatch->others);
 }

@@ -70,4 +70,7 @@ void dispatch_pack_back(struct buf *buf, const struct dispatch *dispatch);
 struct ident ident_read(struct cursor *cursor);
 void ident_pack(struct buf *buf, struct ident ident);
 
+/* Reads a number from `least` to SEQ_MAX, else marks the cursor bad. */
+uint64_t number_read(struct cursor *cursor, uint64_t least);
+
 #endif

@@ -1,5 +1,7 @@
 #include "message/field.h"
 
+#include "stream/pack.h"
+
 static bool
 is_field(const struct field *field, struct slice name)
 {
@@ -29,4 +31,11 @@ field_check_seen(const struct field *fields, int count, uint32_t seen,
 			return err_set(
 			    err, EX_DATAERR, "no field '%s'", fields[i].name);
 	return 0;
+}
+
+void
+field_pack(struct buf *buf, const struct field *field)
+{
+	pack_str(
+	    buf, (struct slice){(const uint8_t *)field->name, field->bytes});
 }

@@ -33,4 +33,7 @@ int field_find(
 int field_check_seen(const struct field *fields, int count, uint32_t seen,
     uint32_t wanted, struct err *err);
 
+/* Packs the field's name. */
+void field_pack(struct buf *buf, const struct field *field);
+
 #endif

@@ -55,16 +55,6 @@ outbox_release(struct outbox *outbox)
 	outbox_init(outbox);
 }
 
-static uint64_t
-read_number(struct cursor *cursor, uint64_t least)
-{
-	uint64_t number = cursor_u64(cursor);
-
-	if (number < least || number > SEQ_MAX)
-		cursor->bad = true;
-	return number;
-}
-
 static int
 reserve_recipients(struct outbox *outbox, uint32_t count, struct err *err)
 {
@@ -141,11 +131,11 @@ read_field(struct outbox *outbox, struct cursor *cursor, int field,
 	else if (field == CONVERSATION)
 		message->conversation = ident_read(cursor);
 	else if (field == SEQ)
-		message->conversation_seq = read_number(cursor, 1);
+		message->conversation_seq = number_read(cursor, 1);
 	else if (field == SENDER)
 		message->sender = ident_read(cursor);
 	else if (field == CREATED)
-		message->created_at_ms = read_number(cursor, 0);
+		message->created_at_ms = number_read(cursor, 0);
 	else if (field == PAYLOAD)
 		message->payload = cursor_raw(cursor);
 	else if (field == MEMBERS)
@@ -319,31 +309,23 @@ outbox_decode(struct outbox *outbox, struct slice value,
 	return decode_map(outbox, value, message, err);
 }
 
-static void
-pack_name(struct buf *buf, int field)
-{
-	pack_str(buf,
-	    (struct slice){
-		(const uint8_t *)fields[field].name, fields[field].bytes});
-}
-
 void
 outbox_pack(struct buf *buf, const struct outbox_message *message)
 {
 	pack_map(buf, RECIPIENTS + 1 + message->other_count);
-	pack_name(buf, MESSAGE);
+	field_pack(buf, &fields[MESSAGE]);
 	ident_pack(buf, message->message);
-	pack_name(buf, CONVERSATION);
+	field_pack(buf, &fields[CONVERSATION]);
 	ident_pack(buf, message->conversation);
-	pack_name(buf, SEQ);
+	field_pack(buf, &fields[SEQ]);
 	pack_u64(buf, message->conversation_seq);
-	pack_name(buf, SENDER);
+	field_pack(buf, &fields[SENDER]);
 	ident_pack(buf, message->sender);
-	pack_name(buf, CREATED);
+	field_pack(buf, &fields[CREATED]);
 	pack_u64(buf, message->created_at_ms);
-	pack_name(buf, PAYLOAD);
+	field_pack(buf, &fields[PAYLOAD]);
 	pack_raw(buf, message->payload);
-	pack_name(buf, RECIPIENTS);
+	field_pack(buf, &fields[RECIPIENTS]);
 	pack_array(buf, message->recipient_count);
 	for (uint32_t i = 0; i < message->recipient_count; i++)
 		ident_pack(buf, message->recipients[i]);
