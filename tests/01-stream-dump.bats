@@ -181,3 +181,11 @@ EOF
 	run -64 script -qec 'stream-dump -V >/dev/null; fanout-plan <'"$(golden records.qim)" /dev/null
 	expect_message "fanout-plan: error: output: a terminal can't show a stream: pipe it to the next stage or to stream-dump"
 }
+
+@test "more records in a frame than any stage keeps room for: 65" {
+	python3 -c 'print("{\"qim\":1,\"kind\":\"records\",\"from\":\"x\",\"run\":1,\"topic\":\"t\",\"start\":[[\"t\",0,0,\"x\"]]}")
+print("{\"batch\":1,\"src\":[[\"t\",0,0,200000]],\"rec\":[" + ",".join(["null"] * 100001) + "]}")' |
+		stream-make >"$BATS_TEST_TMPDIR/in"
+	run -65 --separate-stderr stream-dump <"$BATS_TEST_TMPDIR/in"
+	expect_message 'input: batch 1: 100001 records in a frame, the limit is 100000'
+}

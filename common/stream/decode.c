@@ -321,6 +321,12 @@ batch_decode(struct slice map, struct batch *batch, struct slice *src_raw,
 		else
 			cursor_skip(cursor, 1);
 	}
+	if (batch->rec_count > STREAM_RECORDS_MAX)
+		return err_set(err, EX_DATAERR,
+		    "input: batch %llu: %lu records in a frame, the limit is "
+		    "%d",
+		    (unsigned long long)batch->head.number,
+		    (unsigned long)batch->rec_count, STREAM_RECORDS_MAX);
 	return close_pairs(&pairs, 1U << BATCH | 1U << SRC | 1U << REC, err);
 }
 

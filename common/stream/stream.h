@@ -23,6 +23,10 @@
 #define STREAM_MAJOR 1
 #define STREAM_MINOR 0
 
+/* Records in one frame: a reader keeps some bytes for each, so that millions
+ * of empty ones would take much more than the frame. */
+#define STREAM_RECORDS_MAX 100000
+
 enum stream_kind {
 	STREAM_RECORDS,
 	STREAM_DISPATCHES,
