@@ -466,3 +466,11 @@ start_mailbox() {
 	run -76 --separate-stderr bash "$BATS_TEST_TMPDIR/chain"
 	expect_message 'wrong: error: offset-commit: exit 76: wrong kind of stream'
 }
+
+@test "one topic for two purposes: 78, before anything is started" {
+	for options in '-t a -d a' '-t a -d b --dead-letter a' '-t a -d b --dead-letter b'; do
+		# shellcheck disable=SC2086
+		run -78 "$fanout" -b x -g g $options
+		expect_message "both are topic '"
+	done
+}
