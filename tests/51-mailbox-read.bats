@@ -58,6 +58,54 @@ some_messages() {
 	[[ $output == *'"unread":"999+"}' ]]
 }
 
+# shows_of OPTION...: history of conversation t, as [seq, mailbox_seq].
+shows_of() {
+	timeout 5 mailbox-read -n 4 -r "$R" history -u lou --conversation t "$@" |
+		jq -c '[.conversation_seq, .mailbox_seq]'
+}
+
+@test "numbers far apart: unread is exact, history in both directions" {
+	jq -nc 'range(1; 1201) | {conversation_id: "t", conversation_seq: (1790000000000 + 1700 * .),
+			to: ["lou"], created_at: 3, sender: (if . % 3 == 0 then "lou" else "bob" end)},
+		(select(. == 7) | {conversation_id: "u", conversation_seq: (9007199254740991, 1), to: ["lou"], created_at: 2},
+			{conversation_id: "v", conversation_seq: 9007199254740990, to: ["lou"], created_at: 1, sender: "lou"})' >lines
+	fill <lines
+	jq -nc --slurpfile all lines '$all | to_entries[] | select(.value.conversation_id == "t")
+		| [.value.conversation_seq, .key + 1]' >all
+	run -0 timeout 5 mailbox-read -n 4 -r "$R" conversations -u lou
+	run -0 jq -c '[.conversation_id, .last_seq, .unread]' <<<"$output"
+	[ "$output" = '["t",1790002040000,800]
+["u",9007199254740991,2]
+["v",9007199254740990,0]' ]
+	# Read up to the 1197th; what is above the mark doesn't count.
+	redis_cli a ZADD "qim:{3}:read:lou" 1790002034900 t 1 u
+	run -0 timeout 5 mailbox-read -n 4 -r "$R" conversations -u lou
+	run -0 jq -c '[.conversation_id, .read_seq, .unread]' <<<"$output"
+	[ "$output" = '["t",1790002034900,2]
+["u",1,1]
+["v",0,0]' ]
+	shows_of -c 10000 | cmp - all
+	shows_of -c 10000 --reverse | tac | cmp - all
+	shows_of -c 3 | cmp - <(head -n 3 all)
+	shows_of -c 3 --reverse | cmp - <(tail -n 3 all | tac)
+	shows_of -c 600 --from 1790000001701 | cmp - <(sed -n 2,601p all)
+	shows_of -c 600 --from 1790001700000 --reverse | cmp - <(sed -n 401,1000p all | tac)
+	run -0 timeout 5 mailbox-read -n 4 -r "$R" history -u lou --conversation u
+	run -0 jq -c .conversation_seq <<<"$output"
+	[ "$output" = $'1\n9007199254740991' ]
+	redis_cli a ZADD "qim:{3}:mark" 602 "dispatch partitions=4 nodes=1 place=0"
+	shows_of -c 10000 | cmp - <(jq -c 'select(.[1] <= 602)' all)
+}
+
+@test "unread beyond 999 of numbers far apart are 999+" {
+	jq -nc 'range(1; 1201) | {conversation_id: "t", conversation_seq: (30000 * .), to: ["lou"]}' | fill
+	run -0 timeout 5 mailbox-read -n 4 -r "$R" conversations -u lou
+	[[ $output == *'"unread":"999+"}' ]]
+	redis_cli a ZADD "qim:{3}:read:lou" $((30000 * 201)) t
+	run -0 timeout 5 mailbox-read -n 4 -r "$R" conversations -u lou
+	[[ $output == *'"unread":999}' ]]
+}
+
 @test "history: by conversation_seq, only what was dispatched to the user" {
 	some_messages | fill
 	run -0 read_mailbox history -u lou --conversation c

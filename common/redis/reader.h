@@ -5,13 +5,16 @@
  * counted: what lies below is complete.  Only the list of conversations, which
  * has no mailbox_seqs, may be ahead of it.  A seq of a conversation is given
  * only where its reference stands in the user's box: exactly what was
- * dispatched to the user.
+ * dispatched to the user.  So the numbers of a conversation are looked up in
+ * the box one after the other; where they turn out to be too far apart for
+ * that the box is read instead, up to the mark.
  */
 #ifndef QIM_REDIS_READER_H
 #define QIM_REDIS_READER_H
 
 #include "redis/client.h"
 #include "redis/mailbox.h"
+#include "redis/refs.h"
 
 /* Unread ones are counted up to here; one more stands for all beyond. */
 #define READER_UNREAD_MOST 999
@@ -21,6 +24,8 @@ struct reader {
 	struct stem stem;
 	struct slice user;
 	uint64_t mark;
+	struct refs refs; /* of the whole box, once that was read */
+	bool has_refs;
 };
 
 struct conversation {
