@@ -85,10 +85,33 @@ static struct receipt receipt; /* of the batch whose parts are counted */
 static uint64_t receipt_start_us;
 static uint64_t total_in, total_out, total_dead;
 
+/* That no server stands in the list under two names: it would be written to
+ * as both, and then be found at the wrong place by the next start.  ids[] are
+ * those of the nodes before. */
+static int
+check_alone(struct client *client, uint32_t place, char (*ids)[RUN_ID_BYTES],
+    struct err *err)
+{
+	int told =
+	    nodes.count == 1 ? 1 : client_run_id(client, ids[place], err);
+
+	if (told == 0)
+		msg_write(MSG_NOTICE,
+		    "redis %s: doesn't tell whether it is in -r twice: INFO "
+		    "is refused",
+		    nodes.all[place].text);
+	for (uint32_t i = 0; i < place && *ids[place] != '\0'; i++)
+		if (strcmp(ids[i], ids[place]) == 0)
+			return err_set(err, EX_CONFIG,
+			    "-r: '%s' and '%s' are the same Redis",
+			    nodes.all[i].text, nodes.all[place].text);
+	return told < 0 ? -1 : 0;
+}
+
 /* That a node answers, is at its place in the list, and keeps what it is
  * given. */
 static int
-check_node(uint32_t place, struct err *err)
+check_node(uint32_t place, char (*ids)[RUN_ID_BYTES], struct err *err)
 {
 	const struct node *node = &nodes.all[place];
 	struct client client;
@@ -97,6 +120,7 @@ check_node(uint32_t place, struct err *err)
 
 	if (client_init(
 		&client, node, &login, options.common.connect_ms, err) == 0 &&
+	    check_alone(&client, place, ids, err) == 0 &&
 	    marks_check_place(&client, &mailbox, place, err) == 0)
 		told = client_check_durable(&client, text, sizeof(text), err);
 	client_release(&client);
@@ -118,12 +142,15 @@ check_node(uint32_t place, struct err *err)
 static int
 check_nodes(struct err *err)
 {
+	char(*ids)[RUN_ID_BYTES] = calloc(nodes.count, sizeof(*ids));
+	int result = ids == NULL ? err_memory(err, "nodes") : 0;
+
 	mailbox.prefix = options.prefix;
 	mailbox.nodes = nodes.count;
-	for (uint32_t i = 0; i < nodes.count; i++)
-		if (check_node(i, err) < 0)
-			return -1;
-	return 0;
+	for (uint32_t i = 0; i < nodes.count && result == 0; i++)
+		result = check_node(i, ids, err);
+	free(ids);
+	return result;
 }
 
 static int

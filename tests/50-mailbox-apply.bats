@@ -527,6 +527,24 @@ counts_rounds() {
 	expect_message 'but in -r this node has place=0'
 }
 
+@test "one Redis under two names: 78" {
+	start a
+	for R in "$R,localhost:$(redis_port a)" "unix:$(redis_socket a),$R"; do
+		run -78 --separate-stderr applies < <(messages | stream)
+		expect_message "-r: '${R%,*}' and '${R#*,}' are the same Redis"
+		run -78 --separate-stderr applies --check
+	done
+	[ "$(redis_cli a DBSIZE)" = 0 ]
+	R=127.0.0.1:$(redis_port a)
+	redis_start b --appendonly yes
+	redis_cli b ACL SETUSER default -info
+	run -0 --separate-stderr applies --check
+	[ -z "$stderr" ]
+	R=$R,127.0.0.1:$(redis_port b)
+	run -0 --separate-stderr applies < <(messages | stream)
+	expect_message "notice: redis ${R#*,}: doesn't tell whether it is in -r twice: INFO is refused"
+}
+
 @test "dispatches planned for another partition count: 78" {
 	start a
 	run -78 --separate-stderr applies -n 64 < <(messages | stream)

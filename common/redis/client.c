@@ -193,3 +193,26 @@ client_check_durable(
 		    (int)policy.bytes, (const char *)policy.data);
 	return 1;
 }
+
+int
+client_run_id(struct client *client, char id[RUN_ID_BYTES], struct err *err)
+{
+	static const char name[] = "\nrun_id:";
+	struct slice text;
+	const char *at;
+
+	commands_add(&client->commands, "INFO", "server", (char *)NULL);
+	if (client_try(client, err) < 0)
+		return -1;
+	text = client->replies[0].text;
+	if (client->replies[0].type != REPLY_TEXT)
+		return 0;
+	at = memmem(text.data, text.bytes, name, sizeof(name) - 1);
+	if (at == NULL)
+		return 0;
+	at += sizeof(name) - 1;
+	snprintf(id, RUN_ID_BYTES, "%.*s",
+	    (int)((const char *)text.data + text.bytes - at), at);
+	id[strcspn(id, "\r\n")] = '\0';
+	return 1;
+}

@@ -39,4 +39,10 @@ int client_try(struct client *client, struct err *err);
 int client_check_durable(
     struct client *client, char *text, size_t bytes, struct err *err);
 
+/* The number that a server makes up at its start, as text: 1; 0 the node
+ * doesn't tell (INFO is refused); -1 as client_try(). */
+#define RUN_ID_BYTES 41
+int client_run_id(
+    struct client *client, char id[RUN_ID_BYTES], struct err *err);
+
 #endif
