@@ -257,12 +257,28 @@ values() {
 	reads 0 -t outbox -g file -o "@$file" -e
 	[ "$(starts)" = '[[0,2,"file"],[1,0,"stored"],[2,3,"file"],[3,0,"first"]]' ]
 	expect_message 'outbox[3]: nothing stored, others have'
-	# Nothing stored: the file alone counts, and it knows the group.
-	reads 0 -q -t outbox -g fresh -o "@$file" -e
-	[ "$(starts)" = '[[0,2,"file"],[1,0,"first"],[2,5,"file"],[3,0,"first"]]' ]
-	# Without a group as well.
+	# Without a group the file alone counts.
 	reads 0 -q -t outbox -o "@$file" -p 0,2 -e
 	[ "$(starts)" = '[[0,2,"file"],[2,5,"file"]]' ]
+}
+
+@test "@FILE above 0 and nothing stored: 78, the topic was re-created" {
+	local file=$BATS_TEST_TMPDIR/positions
+	printf 'outbox 0 0\noutbox 2 5\nother 0 77\n' >"$file"
+	refuses 78 "outbox[2]: $file has position 5, the group has nothing stored for the topic: the topic was re-created, or the group is new: offset-commit --set outbox=... says where to go on" \
+		-t outbox -g recreated -o "@$file" -e
+	# Also where only another partition is read.
+	refuses 78 "outbox[2]: $file has position 5" \
+		-t outbox -g recreated -o "@$file" -e -p 0
+	reads 0 -q -t outbox -g recreated -o "@$file" -e --first beginning
+	[ "$(starts)" = '[[0,0,"file"],[1,0,"first"],[2,5,"file"],[3,0,"first"]]' ]
+	commit recreated outbox=0
+	reads 0 -t outbox -g recreated -o "@$file" -e
+	[ "$(starts)" = '[[0,0,"file"],[1,0,"stored"],[2,0,"file"],[3,0,"stored"]]' ]
+	# A mark that hasn't moved can skip nothing.
+	printf 'outbox 0 0\n' >"$file"
+	reads 0 -q -t outbox -g new -o "@$file" -e
+	[ "$(starts)" = '[[0,0,"file"],[1,0,"first"],[2,0,"first"],[3,0,"first"]]' ]
 }
 
 @test "@FILE that says nothing, and nothing stored: 78, or --first" {

@@ -178,13 +178,16 @@ count_commits() {
 	[ "$(committed)" = '0 9, 1 50' ]
 }
 
-@test "a first run's start is committed by the first receipt, not before" {
-	{ hello '[[0,7],[1,3]]' && finish 0; } | makes
-	commits 0
-	[ "$(committed)" = '0 none, 1 none' ]
-	{ hello '[[0,7],[1,3]]' && receipt 1 0,7,7 && finish 1; } | makes
-	commits 0
-	[ "$(committed)" = '0 7, 1 none' ]
+@test "a first run's start is committed before any receipt, an old one isn't" {
+	set_to t:1=9
+	hello '[[0,7],[1,3]]' | makes
+	commits 75
+	expect_message 'input: torn: it ends without an end frame'
+	[ "$(committed)" = '0 7, 1 9' ]
+	{ hello '[[0,5],[1,3]]' && finish 0; } | makes
+	commits 0 -v
+	[ "$(count_commits)" = 0 ]
+	[ "$(committed)" = '0 7, 1 9' ]
 }
 
 @test "a start above what is committed would skip: 65 with both" {
@@ -256,6 +259,7 @@ count_commits() {
 		finish 20
 	}
 	twenty | makes
+	set_to t:0=0
 	commits 0 -v --every-batch
 	[ "$(count_commits)" = 20 ]
 	[ "$(committed)" = '0 20, 1 none' ]
@@ -269,9 +273,10 @@ count_commits() {
 }
 
 @test "-v says each move and how long it took" {
+	set_to t=0
 	{ hello '[[0,0],[1,0]]' && receipt 1 0,0,5 1,0,6 && finish 1; } | makes
 	commits 0 -v
-	grep -Eqx 'offset-commit: info: committed in [0-9]+\.[0-9] ms: t\[0\] none -> 5, t\[1\] none -> 6' \
+	grep -Eqx 'offset-commit: info: committed in [0-9]+\.[0-9] ms: t\[0\] 0 -> 5, t\[1\] 0 -> 6' \
 		<<<"$stderr"
 }
 
@@ -312,10 +317,11 @@ is_committed() {
 }
 
 @test "--dry-run reads all and commits nothing" {
+	set_to t:0=0
 	{ hello '[[0,0]]' && receipt 1 0,0,5 && finish 1; } | makes
 	commits 0 --dry-run
-	[ "$stderr" = 'offset-commit: notice: dry run: would commit: t[0] none -> 5' ]
-	[ "$(committed)" = '0 none, 1 none' ]
+	[ "$stderr" = 'offset-commit: notice: dry run: would commit: t[0] 0 -> 5' ]
+	[ "$(committed)" = '0 0, 1 none' ]
 }
 
 @test "--set moves a group, back and over gaps, and says from where" {
@@ -350,7 +356,8 @@ is_committed() {
 		--error offset-commit=COORDINATOR_LOAD_IN_PROGRESS:2
 	{ hello '[[0,0]]' && receipt 1 0,0,5 && finish 1; } | makes
 	commits 0 -v
-	expect_message 't[0] none -> 5'
+	expect_message 't[0] '
+	[ "$(committed)" = '0 5, 1 none' ]
 }
 
 @test "an error that doesn't: 77, and members in the group: 78 in words" {
@@ -380,7 +387,7 @@ is_committed() {
 	{ hello '[[0,0]]' && receipt 1 0,0,5 && finish 1; } | makes
 	commits 75 --connect-ms 1500
 	expect_message 'not committed within 1500 ms: '
-	expect_message 't[0] none -> 5'
+	expect_message 't[0] none -> '
 }
 
 @test "the broker dies before a commit: 75 within the deadline" {

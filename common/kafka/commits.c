@@ -89,6 +89,8 @@ wanted(const struct commits *commits, size_t index)
 
 	if (entry->acknowledged && next > entry->committed)
 		return next;
+	if (entry->committed < 0)
+		return entry->start;
 	return entry->renew ? entry->committed : -1;
 }
 
@@ -158,8 +160,9 @@ commits_are_done(const struct commits *commits)
 	if (commits->in_flight)
 		return false;
 	for (size_t i = 0; i < commits->coverage.count; i++)
-		if (commits->all[i].acknowledged &&
-		    commits->coverage.all[i].next > commits->all[i].committed)
+		if (commits->coverage.all[i].next > commits->all[i].committed &&
+		    (commits->all[i].acknowledged ||
+			commits->all[i].committed < 0))
 			return false;
 	return true;
 }

@@ -6,6 +6,9 @@
  *
  *   - an offset is committed only when every one from the stream's start up
  *     to it was acknowledged without a gap;
+ *   - where nothing is committed the stream's start is, before any receipt:
+ *     it claims nothing, and tells a first run from a topic whose offsets
+ *     are gone;
  *   - a partition's committed offset only rises; what is acknowledged at or
  *     below it is absorbed (a replay after a rewind);
  *   - a stream that starts above what is committed is refused, for that would
@@ -76,7 +79,7 @@ void commits_fail(struct commits *commits);
  * after its last commit. */
 void commits_renew(struct commits *commits);
 
-/* True when all that was acknowledged is committed. */
+/* True when all that was acknowledged is committed, and every start. */
 bool commits_are_done(const struct commits *commits);
 
 #endif

@@ -208,6 +208,33 @@ refuse_first_run(
 	    topic);
 }
 
+/* Marks of a topic of which the group knows nothing: most likely they count
+ * the offsets of one that was deleted, and would skip what is new. */
+static int
+check_recreated(const struct start_rule *rule,
+    const struct positions *positions, const char *topic, const int64_t *stored,
+    uint32_t partitions, struct err *err)
+{
+	const struct position *ahead = NULL;
+
+	for (uint32_t i = 0; i < partitions; i++) {
+		const struct position *position =
+		    positions_find(positions, topic, (int32_t)i);
+
+		if (stored[i] >= 0)
+			return 0;
+		if (ahead == NULL && position != NULL && position->offset > 0)
+			ahead = position;
+	}
+	if (ahead == NULL)
+		return 0;
+	return err_set(err, EX_CONFIG,
+	    "%s[%d]: %s has position %" PRId64 ", the group has nothing stored "
+	    "for the topic: the topic was re-created, or the group is new: "
+	    "offset-commit --set %s=... says where to go on",
+	    topic, (int)ahead->partition, rule->path, ahead->offset, topic);
+}
+
 /* A point that neither the file nor the group knows: of a first run, or of
  * a partition that is new. */
 static void
@@ -297,7 +324,12 @@ start_resolve(struct kafka_client *client, const struct start_rule *rule,
 	known = knows_any(positions, topic, stored, partitions);
 	if (!known && rule->first == START_NONE)
 		result = refuse_first_run(rule, topic, err);
+	else if (client->has_group && rule->first == START_NONE)
+		result = check_recreated(
+		    rule, positions, topic, stored, partitions, err);
 	else
+		result = 0;
+	if (result == 0)
 		result = resolve_bounds(
 		    client, topic, deadline_us, points, count, err);
 	for (size_t i = 0; result == 0 && i < count; i++)

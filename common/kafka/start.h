@@ -9,6 +9,8 @@
  *   stored, nothing for some partitions	new ones: from their beginning
  *   @FILE					the lower of file and stored;
  *						as stored where it says nothing
+ *   @FILE above 0, nothing for the whole topic	EX_CONFIG, unless --first is
+ *						given: the topic was re-created
  *   outside of what the log holds		EX_DATAERR with the numbers
  */
 #ifndef QIM_KAFKA_START_H
