@@ -80,7 +80,7 @@ static bool has_ended; /* no more input is taken */
 static struct err input_err; /* why; code 0: the end was seen */
 
 static struct unit *first, *last;
-static uint64_t unit_batches, unit_bytes; /* batches begun, frames held */
+static uint64_t unit_batches, unit_bytes; /* batches begun, memory held */
 static struct receipt receipt; /* of the batch whose parts are counted */
 static uint64_t receipt_start_us;
 static uint64_t total_in, total_out, total_dead;
@@ -211,6 +211,12 @@ begin(struct err *err)
 	return stream_out_hello(&out, &hello, err);
 }
 
+static uint64_t
+bytes_of(const struct unit *unit)
+{
+	return unit->item.frame.map.bytes + work_bytes(&unit->work);
+}
+
 static int
 take_batch(struct stream_item *item, struct err *err)
 {
@@ -225,7 +231,7 @@ take_batch(struct stream_item *item, struct err *err)
 	unit->item = *item;
 	unit->start_us = clock_us();
 	unit_batches += item->batch.part <= 1;
-	unit_bytes += item->frame.map.bytes;
+	unit_bytes += bytes_of(unit);
 	if (first == NULL)
 		first = unit;
 	else
@@ -340,7 +346,7 @@ finish_units(struct err *err)
 		if (!unit->item.batch.more)
 			result = write_receipt(unit, err);
 		first = unit->next;
-		unit_bytes -= unit->item.frame.map.bytes;
+		unit_bytes -= bytes_of(unit);
 		work_release(&unit->work);
 		stream_item_release(&unit->item);
 		free(unit);

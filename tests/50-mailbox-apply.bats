@@ -669,6 +669,25 @@ has_read() {
 	grep -q 'error: input: ' err
 }
 
+@test "tiny records count with what is kept for them" {
+	local size
+	start a
+	redis_cli a CLIENT PAUSE 60000 WRITE
+	# 100 records of one byte in each batch, as frames under 1 MiB in all.
+	jq -nr 'range(500) | (range(100) | {raw: "AQ==", partition: 3} | tojson), ""' |
+		stream >in
+	size=$(stat -c %s in)
+	((size < 1048576))
+	mailbox-apply -n 4 -r "$R" -w 1024 --window-bytes 1048576 <in >out 3>&- &
+	PID=$!
+	wait_until 10 has_read $((size / 50))
+	sleep 0.5
+	run -1 has_read $((size / 2))
+	redis_cli a CLIENT UNPAUSE
+	wait "$PID"
+	has_receipt 501
+}
+
 @test "offsets out of order, another topic: 65" {
 	start a
 	printf '%s\n' '{"raw":"AQ==","partition":3,"offset":5}' \

@@ -202,6 +202,12 @@ work_release(struct work *work)
 	*work = (struct work){0};
 }
 
+size_t
+work_bytes(const struct work *work)
+{
+	return work->count * sizeof(*work->entries) + work->references.room;
+}
+
 bool
 work_is_done(const struct work *work)
 {

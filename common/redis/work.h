@@ -69,6 +69,9 @@ int work_init(struct work *work, const struct batch *batch,
     const struct mailbox *mailbox, int64_t *due, struct err *err);
 void work_release(struct work *work);
 
+/* Memory that it holds beside its frame, which it may be many times. */
+size_t work_bytes(const struct work *work);
+
 bool work_is_done(const struct work *work);
 
 /* What a receipt says of it: entries joined, copies in quarantine. */
