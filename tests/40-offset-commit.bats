@@ -303,6 +303,28 @@ is_committed() {
 	[ "$status" = 75 ]
 }
 
+@test "two chains with one group: the slow one moves nothing back, and says so" {
+	opens
+	{ hello '[[0,0],[1,0]]' && receipt 1 0,0,5; } | stream-make >"$stream.first"
+	{
+		hello '[[0,0],[1,0]]'
+		receipt 1 0,0,5
+		receipt 2 0,5,9
+		receipt 3 0,9,12 1,0,3
+		finish 3
+	} | stream-make >"$stream.slow"
+	cat "$stream.first" >&7
+	wait_until 10 is_committed '0 5, 1 0'
+	{ hello '[[0,5]]' && receipt 1 0,5,90 && finish 1; } | makes
+	commits 0
+	[ -z "$stderr" ]
+	tail -c "+$(($(stat -c %s "$stream.first") + 1))" "$stream.slow" >&7
+	exec 7>&-
+	wait "$pid"
+	[ "$(committed)" = '0 90, 1 3' ]
+	[ "$(<"$BATS_TEST_TMPDIR/err")" = 'offset-commit: warning: t[0]: committed is 90, and not by this program: somebody else commits for this group' ]
+}
+
 @test "a first TERM ends nothing: it reads on to the end" {
 	opens
 	{ hello '[[0,0]]' && receipt 1 0,0,5 && finish 1; } | makes

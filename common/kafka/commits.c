@@ -29,8 +29,8 @@ commits_add(struct commits *commits, struct slice topic, int32_t partition,
 		return -1;
 	i = coverage_find(&commits->coverage, topic, partition);
 	memmove(all + i + 1, all + i, (count - i) * sizeof(*all));
-	all[i] =
-	    (struct commits_entry){.start = start, .committed = -1, .sent = -1};
+	all[i] = (struct commits_entry){
+	    .start = start, .committed = -1, .most = -1, .sent = -1};
 	return 0;
 }
 
@@ -39,6 +39,7 @@ commits_acknowledge(struct commits *commits, struct slice topic,
     int32_t partition, int64_t from, int64_t next, struct err *err)
 {
 	const struct coverage *coverage = &commits->coverage;
+	struct commits_entry *entry;
 
 	if (coverage_find(coverage, topic, partition) == coverage->count &&
 	    from == next &&
@@ -47,18 +48,10 @@ commits_acknowledge(struct commits *commits, struct slice topic,
 	if (coverage_advance(
 		&commits->coverage, topic, partition, from, next, err) < 0)
 		return -1;
-	commits->all[coverage_find(coverage, topic, partition)].acknowledged =
-	    true;
+	entry = &commits->all[coverage_find(coverage, topic, partition)];
+	entry->acknowledged = true;
+	entry->known = false;
 	return 0;
-}
-
-bool
-commits_must_read(const struct commits *commits)
-{
-	for (size_t i = 0; i < commits->coverage.count; i++)
-		if (!commits->all[i].known)
-			return true;
-	return false;
 }
 
 int
@@ -67,6 +60,7 @@ commits_set_committed(
 {
 	const struct covered *covered = &commits->coverage.all[index];
 	struct commits_entry *entry = &commits->all[index];
+	bool is_others;
 
 	if (committed >= 0 && entry->start > committed)
 		return err_set(err, EX_DATAERR,
@@ -75,9 +69,12 @@ commits_set_committed(
 		    "--set moves a group over it)",
 		    covered->topic, (int)covered->partition, entry->start,
 		    committed);
+	is_others = entry->most >= 0 && committed > entry->most;
 	entry->committed = committed < 0 ? -1 : committed;
+	if (entry->committed > entry->most)
+		entry->most = entry->committed;
 	entry->known = true;
-	return 0;
+	return is_others;
 }
 
 /* What is to be committed of an entry; -1: nothing. */
@@ -92,6 +89,15 @@ wanted(const struct commits *commits, size_t index)
 	if (entry->committed < 0)
 		return entry->start;
 	return entry->renew ? entry->committed : -1;
+}
+
+bool
+commits_must_read(const struct commits *commits)
+{
+	for (size_t i = 0; i < commits->coverage.count; i++)
+		if (wanted(commits, i) >= 0 && !commits->all[i].known)
+			return !commits->in_flight;
+	return false;
 }
 
 bool
@@ -113,8 +119,12 @@ commits_begin(struct commits *commits)
 	if (!commits_are_due(commits))
 		return 0;
 	for (size_t i = 0; i < commits->coverage.count; i++) {
-		commits->all[i].sent = wanted(commits, i);
-		count += commits->all[i].sent >= 0;
+		struct commits_entry *entry = &commits->all[i];
+
+		entry->sent = wanted(commits, i);
+		if (entry->sent > entry->most)
+			entry->most = entry->sent;
+		count += entry->sent >= 0;
 	}
 	commits->in_flight = true;
 	return count;
@@ -130,6 +140,7 @@ commits_succeed(struct commits *commits)
 			continue;
 		entry->committed = entry->sent;
 		entry->sent = -1;
+		entry->known = false;
 		entry->renew = false;
 	}
 	commits->in_flight = false;

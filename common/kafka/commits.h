@@ -15,8 +15,9 @@
  *     skip what lies between;
  *   - one commit is in flight at a time (two can land in the wrong order);
  *     what is acknowledged meanwhile goes into the next one;
- *   - after a commit that failed nobody knows what is committed (an error of
- *     one partition is told of all): it is read again before the next.
+ *   - what is committed is read again right before each commit: another chain
+ *     may have moved the group on, and after a commit that failed nobody knows
+ *     (an error of one partition is told of all).
  */
 #ifndef QIM_KAFKA_COMMITS_H
 #define QIM_KAFKA_COMMITS_H
@@ -30,10 +31,11 @@
  * worth. */
 struct commits_entry {
 	int64_t start; /* where the stream starts */
-	int64_t committed; /* -1: nothing; counts only while `known` */
+	int64_t committed; /* -1: nothing; as it was read or sent last */
+	int64_t most; /* that was read or sent; -1: nothing */
 	int64_t sent; /* in flight; -1: nothing */
 	bool acknowledged; /* a receipt has named it */
-	bool known; /* `committed` is what the broker has */
+	bool known; /* read since its last receipt and commit */
 	bool renew; /* commit it again though it hasn't moved */
 };
 
@@ -56,10 +58,12 @@ int commits_add(struct commits *commits, struct slice topic, int32_t partition,
 int commits_acknowledge(struct commits *commits, struct slice topic,
     int32_t partition, int64_t from, int64_t next, struct err *err);
 
-/* True when commits_set_committed() is due for some entry. */
+/* True when there is something to commit and commits_set_committed() is due
+ * first, for all entries. */
 bool commits_must_read(const struct commits *commits);
 
-/* What the broker has for an entry; negative: nothing.
+/* What the broker has for an entry; negative: nothing.  1 when somebody else
+ * has committed it, for it is above what was read and sent before, else 0.
  * -1 EX_DATAERR when the stream starts above it. */
 int commits_set_committed(
     struct commits *commits, size_t index, int64_t committed, struct err *err);

@@ -61,6 +61,40 @@ committer_release(struct committer *committer)
 	*committer = (struct committer){0};
 }
 
+/* One line in a run: two chains would tell it at each commit. */
+static void
+warn_others(struct committer *committer, size_t index)
+{
+	const struct commits *commits = &committer->commits;
+
+	if (committer->warned)
+		return;
+	committer->warned = true;
+	msg_write(MSG_WARNING,
+	    "%s[%d]: committed is %" PRId64 ", and not by this program: "
+	    "somebody else commits for this group",
+	    commits->coverage.all[index].topic,
+	    (int)commits->coverage.all[index].partition,
+	    commits->all[index].committed);
+}
+
+static int
+take_committed(
+    struct committer *committer, size_t index, int64_t offset, struct err *err)
+{
+	struct commits *commits = &committer->commits;
+	int result;
+
+	/* A dry run takes for committed what it would have committed. */
+	if (committer->settings.dry_run &&
+	    offset < commits->all[index].committed)
+		offset = commits->all[index].committed;
+	result = commits_set_committed(commits, index, offset, err);
+	if (result == 1)
+		warn_others(committer, index);
+	return result < 0 ? -1 : 0;
+}
+
 int
 committer_read(
     struct committer *committer, uint64_t deadline_us, struct err *err)
@@ -77,8 +111,8 @@ committer_read(
 	result =
 	    kafka_client_committed(committer->client, list, deadline_us, err);
 	for (size_t i = 0; result == 0 && i < commits->coverage.count; i++)
-		result = commits_set_committed(
-		    commits, i, list->elems[i].offset, err);
+		result =
+		    take_committed(committer, i, list->elems[i].offset, err);
 	rd_kafka_topic_partition_list_destroy(list);
 	return result;
 }
@@ -268,7 +302,8 @@ take_events(struct committer *committer, struct err *err)
 	return result;
 }
 
-/* After an error, or before a renewal, within the commit's own deadline. */
+/* Before each commit, within its deadline: what is committed may be of
+ * another chain by now, and the broker takes lower offsets too. */
 static int
 read_again(struct committer *committer, struct err *err)
 {

@@ -32,6 +32,7 @@ struct committer {
 	uint64_t backoff_us; /* after the next error */
 	rd_kafka_resp_err_t last_error;
 	uint64_t renew_us; /* when all are committed again */
+	bool warned; /* that somebody else commits for the group */
 };
 
 /* -1 EX_OSERR.  committer_release() is due in any case. */
@@ -39,7 +40,7 @@ int committer_open(struct committer *committer, struct kafka_client *client,
     const struct committer_settings *settings, struct err *err);
 void committer_release(struct committer *committer);
 
-/* Reads what the group has committed, where that isn't known.
+/* Reads what the group has committed.
  * -1: EX_DATAERR the stream would skip, EX_UNAVAILABLE, EX_NOPERM. */
 int committer_read(
     struct committer *committer, uint64_t deadline_us, struct err *err);
@@ -49,8 +50,8 @@ int committer_read(
 int committer_wait_ms(const struct committer *committer);
 
 /*
- * Takes results, and sends a commit where one is due; doesn't wait (only to
- * read what is committed, after an error).
+ * Takes results, and sends a commit where one is due; waits only to read what
+ * is committed, before each commit.
  * -1: EX_TEMPFAIL not done by the deadline, with what wasn't committed;
  * EX_CONFIG the group has members; EX_NOPERM; EX_DATAERR as above.
  */
