@@ -564,7 +564,21 @@ counts_rounds() {
 	expect_message "Connection refused"
 	R=unix:$BATS_TEST_TMPDIR/none
 	run -69 --separate-stderr applies --connect-ms 300 </dev/null
-	expect_message "redis $R: No such file or directory"
+	expect_message "redis $R: connect: No such file or directory"
+}
+
+@test "a Redis that isn't there yet: a notice after a second" {
+	R=127.0.0.1:$(free_port)
+	run -69 --separate-stderr applies --connect-ms 1500 </dev/null
+	[ "${stderr_lines[0]}" = "mailbox-apply: notice: redis $R: not reachable yet: connect: Connection refused: waiting up to 1500 ms" ]
+	[ "${stderr_lines[1]}" = "mailbox-apply: error: redis $R: connect: Connection refused" ]
+	[ "${#stderr_lines[@]}" = 2 ]
+	start a
+	daemon_signal "$(redis_dir a)" STOP
+	run -69 --separate-stderr applies --connect-ms 1500 </dev/null
+	daemon_signal "$(redis_dir a)" CONT
+	[ "${stderr_lines[0]}" = "mailbox-apply: notice: redis $R: not reachable yet: no answer: waiting up to 1500 ms" ]
+	[ "${#stderr_lines[@]}" = 2 ]
 }
 
 @test "a Redis that may lose what it confirmed: a warning, 78 with --strict" {

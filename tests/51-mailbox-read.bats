@@ -289,8 +289,8 @@ shows_of() {
 
 @test "no Redis: 69, a password: 77, an ACL user" {
 	local words
-	run -69 mailbox-read box -u lou -r "127.0.0.1:$(free_port)" --connect-ms 200
-	expect_message 'Connection refused'
+	run -69 mailbox-read box -u lou -r "127.0.0.1:$(free_port)" --connect-ms 1300
+	expect_message 'not reachable yet: connect: Connection refused: waiting up to 1300 ms'
 	run -69 mailbox-read --check box -u lou -r "127.0.0.1:$(free_port)" --connect-ms 200
 	run -0 mailbox-read --check box -u lou -r "$R"
 	some_messages | fill

@@ -7,8 +7,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/msg.h"
 
 #define RETRY_MS 50
+
+/* Without a node for so long a person should know what is waited for. */
+#define NOTICE_MS 1000
 
 static void
 drop_replies(struct client *client)
@@ -28,6 +32,18 @@ unavailable(const struct client *client, struct err *err)
 	return err_prefix(err, "redis %s", client->node->text);
 }
 
+/* Once, while a node is waited for. */
+static void
+note_wait(struct client *client, const char *why)
+{
+	if (client->notice_us == 0 || clock_us() < client->notice_us)
+		return;
+	client->notice_us = 0;
+	msg_write(MSG_NOTICE,
+	    "redis %s: not reachable yet: %s: waiting up to %llu ms",
+	    client->node->text, why, (unsigned long long)client->timeout_ms);
+}
+
 /* Waits for the connection, and moves what it can. */
 static int
 move(struct client *client, uint64_t deadline_us, struct err *err)
@@ -41,8 +57,10 @@ move(struct client *client, uint64_t deadline_us, struct err *err)
 	if (ready <= 0 && clock_us() >= deadline_us)
 		return err_set(err, EX_TEMPFAIL, "no answer within %llu ms",
 		    (unsigned long long)client->timeout_ms);
-	if (ready <= 0)
+	if (ready <= 0) {
+		note_wait(client, "no answer");
 		return 0;
+	}
 	if ((wait.revents & POLLOUT) != 0 && conn_write(&client->conn, err) < 0)
 		return -1;
 	if ((wait.revents & ~POLLOUT) != 0 && conn_read(&client->conn, err) < 0)
@@ -106,17 +124,22 @@ int
 client_init(struct client *client, const struct node *node,
     const struct login *login, uint64_t timeout_ms, struct err *err)
 {
-	uint64_t deadline_us = clock_us() + 1000 * timeout_ms;
+	uint64_t start_us = clock_us();
+	uint64_t deadline_us = start_us + 1000 * timeout_ms;
 	int result;
 
-	*client = (struct client){
-	    .node = node, .login = login, .timeout_ms = timeout_ms};
+	*client = (struct client){.node = node,
+	    .login = login,
+	    .timeout_ms = timeout_ms,
+	    .notice_us = start_us + 1000 * (uint64_t)NOTICE_MS};
 	while ((result = try_to_connect(client, deadline_us, err)) == 1) {
 		conn_close(&client->conn);
 		if (clock_us() >= deadline_us)
 			break;
+		note_wait(client, err->text);
 		usleep(1000 * RETRY_MS);
 	}
+	client->notice_us = 0;
 	commands_reset(&client->commands);
 	return result == 0 ? 0 : unavailable(client, err);
 }

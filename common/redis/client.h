@@ -12,6 +12,7 @@ struct client {
 	const struct node *node;
 	const struct login *login;
 	uint64_t timeout_ms;
+	uint64_t notice_us; /* when to say that it isn't there; 0: never */
 	struct conn conn;
 	struct commands commands; /* to be filled for client_call() */
 	struct reply *replies; /* of the last call */
@@ -19,8 +20,9 @@ struct client {
 };
 
 /* Connects and logs in, and tries again for `timeout_ms` while the node isn't
- * there or can't answer yet.  -1: EX_UNAVAILABLE, EX_NOPERM, EX_CONFIG,
- * EX_OSERR; the caller releases in any case. */
+ * there or can't answer yet; after a second a notice says so.  -1:
+ * EX_UNAVAILABLE, EX_NOPERM, EX_CONFIG, EX_OSERR; the caller releases in any
+ * case. */
 int client_init(struct client *client, const struct node *node,
     const struct login *login, uint64_t timeout_ms, struct err *err);
 void client_release(struct client *client);

@@ -136,7 +136,7 @@ conn_open(struct conn *conn, const struct node *node, struct err *err)
 	if (conn->context->err != 0) {
 		fail(conn, err);
 		conn_close(conn);
-		return -1;
+		return err_prefix(err, "connect");
 	}
 	conn->context->reader->fn = &functions;
 	(void)fcntl(conn->context->fd, F_SETFD, FD_CLOEXEC);
@@ -179,11 +179,13 @@ conn_write(struct conn *conn, struct err *err)
 		if (put >= 0) {
 			conn->out.data += put;
 			conn->out.bytes -= (size_t)put;
+			conn->is_connected = true;
 		} else if (errno == EAGAIN || errno == EINPROGRESS) {
 			return 0;
 		} else if (errno != EINTR) {
-			return err_set(
-			    err, EX_TEMPFAIL, "write: %s", strerror(errno));
+			return err_set(err, EX_TEMPFAIL, "%s: %s",
+			    conn->is_connected ? "write" : "connect",
+			    strerror(errno));
 		}
 	}
 	return 0;

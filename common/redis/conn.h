@@ -16,6 +16,7 @@
 struct conn {
 	struct redisContext *context; /* NULL: closed */
 	struct slice out; /* what is still to be written; not owned */
+	bool is_connected; /* it took something */
 };
 
 /* Begins to connect (a name is resolved before it returns); -1 EX_TEMPFAIL. */
