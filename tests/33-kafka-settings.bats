@@ -37,6 +37,23 @@ all='outbox-read outbox-write dispatch-produce offset-commit'
 	done
 }
 
+@test "a number that librdkafka would read in part" {
+	for name in $all; do
+		refused "$name" "-X socket.timeout.ms: '5000ms': librdkafka takes it for 5000: wants just a number" \
+			-X socket.timeout.ms=5000ms
+		refused "$name" "-X message.timeout.ms: '4294967297': librdkafka takes it for 1: " \
+			-X message.timeout.ms=4294967297
+		refused "$name" "-X linger.ms: '5ms': librdkafka takes it for 5: " \
+			-X linger.ms=5ms
+		refused "$name" "-X max.in.flight: '+5garbage': librdkafka takes it for 5: " \
+			-X max.in.flight=+5garbage
+		# Numbers as they should be, and what only begins like one.
+		run -69 --separate-stderr program "$name" --connect-ms 100 --check \
+			-X linger.ms=0.5 -X retries=3 -X client.rack=1a \
+			-X socket.keepalive.enable=1 -X acks=-1 -X log_level=6
+	done
+}
+
 @test "properties that load code, run commands or break a promise" {
 	for name in $all; do
 		refused "$name" "-X plugin.library.paths: '/tmp/x.so': refused: it would load code" \

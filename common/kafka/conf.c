@@ -103,6 +103,29 @@ refuse_unknown(const struct setting *setting, struct err *err)
 	    setting->where, setting->name);
 }
 
+/* librdkafka reads a number as far as it is one and cuts off its high bits;
+ * then what it has isn't what was given. */
+static int
+check_number(
+    rd_kafka_conf_t *conf, const struct setting *setting, struct err *err)
+{
+	const char *digits = setting->value + strspn(setting->value, "+-");
+	char taken[64], *end;
+	size_t bytes = sizeof(taken);
+
+	if (*digits < '0' || *digits > '9' ||
+	    rd_kafka_conf_get(conf, setting->name, taken, &bytes) !=
+		RD_KAFKA_CONF_OK ||
+	    bytes > sizeof(taken) || strcmp(taken, setting->value) == 0)
+		return 0;
+	strtod(taken, &end);
+	if (end == taken || *end != '\0')
+		return 0;
+	return err_set(err, EX_CONFIG,
+	    "%s %s: '%s': librdkafka takes it for %s: wants just a number",
+	    setting->where, setting->name, setting->value, taken);
+}
+
 static int
 apply_setting(
     rd_kafka_conf_t *conf, const struct setting *setting, struct err *err)
@@ -112,7 +135,7 @@ apply_setting(
 	    conf, setting->name, setting->value, why, sizeof(why));
 
 	if (result == RD_KAFKA_CONF_OK)
-		return 0;
+		return check_number(conf, setting, err);
 	if (result == RD_KAFKA_CONF_UNKNOWN)
 		return refuse_unknown(setting, err);
 	if (settings_is_secret(setting->name))
