@@ -33,6 +33,9 @@ static const char synopsis[] =
     "                     [--interval ms] [--every-batch] [--dry-run]\n"
     "                     [--set topic[:partitions]=where] ...\n";
 
+#define INTERVAL_MS 100
+#define NOT_GIVEN UINT64_MAX
+
 static struct options {
 	struct opt_common common;
 	struct kafka_options kafka;
@@ -40,7 +43,7 @@ static struct options {
 	bool every_batch;
 	bool dry_run;
 	struct opt_list set;
-} options = {.interval_ms = 100};
+} options = {.interval_ms = NOT_GIVEN};
 
 static const struct opt table[] = {
     {'b', NULL, OPT_TEXT, &options.kafka.brokers},
@@ -73,6 +76,11 @@ check_options(struct err *err)
 	if (options.set.count > 0 && options.every_batch)
 		return err_set(
 		    err, EX_CONFIG, "--every-batch: --set reads no batches");
+	if (options.set.count > 0 && options.interval_ms != NOT_GIVEN)
+		return err_set(
+		    err, EX_CONFIG, "--interval: --set reads no batches");
+	if (options.interval_ms == NOT_GIVEN)
+		options.interval_ms = INTERVAL_MS;
 	if (options.set.count > 0)
 		return moves_parse(&moves, &options.set, err);
 	return 0;

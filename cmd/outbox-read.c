@@ -69,6 +69,11 @@ static struct start_rule rule;
 static struct positions positions;
 static struct kafka_client client;
 
+static struct chosen {
+	uint32_t *numbers; /* of -p; NULL: all partitions */
+	size_t count;
+} chosen;
+
 static struct source {
 	struct start_point *points; /* sorted by partition */
 	uint32_t count;
@@ -114,6 +119,10 @@ check_options(struct err *err)
 	    start_parse("-o", options.where, all, &rule, err) < 0 ||
 	    parse_first(err) < 0)
 		return -1;
+	if (options.partitions != NULL &&
+	    opt_ranges("-p", options.partitions, INT32_MAX, &chosen.numbers,
+		&chosen.count, err) < 0)
+		return -1;
 	if (rule.where == START_STORED && options.kafka.group == NULL)
 		return err_set(err, EX_CONFIG,
 		    "-o stored: without -g there is no group that has stored "
@@ -127,19 +136,13 @@ check_options(struct err *err)
 static int
 choose_partitions(uint32_t topic_count, struct err *err)
 {
-	uint32_t *numbers = NULL;
-	size_t count = topic_count;
+	const uint32_t *numbers = chosen.numbers;
+	size_t count = numbers == NULL ? topic_count : chosen.count;
 
-	if (options.partitions != NULL &&
-	    opt_ranges(
-		"-p", options.partitions, INT32_MAX, &numbers, &count, err) < 0)
-		return -1;
-	if (numbers != NULL && numbers[count - 1] >= topic_count) {
-		free(numbers);
+	if (numbers != NULL && numbers[count - 1] >= topic_count)
 		return err_set(err, EX_CONFIG,
 		    "-p %s: topic %s has %" PRIu32 " partitions, from 0 on",
 		    options.partitions, options.topic, topic_count);
-	}
 	source.count = (uint32_t)count;
 	source.points = calloc(count, sizeof(*source.points));
 	source.index = calloc(topic_count, sizeof(*source.index));
@@ -151,7 +154,6 @@ choose_partitions(uint32_t topic_count, struct err *err)
 		source.points[i].partition = (int32_t)number;
 		source.index[number] = i;
 	}
-	free(numbers);
 	return source.points == NULL || source.index == NULL
 	    ? err_memory(err, "partitions")
 	    : 0;
@@ -410,6 +412,7 @@ main(int argc, char **argv)
 		result = run(&err);
 	free(source.points);
 	free(source.index);
+	free(chosen.numbers);
 	positions_release(&positions);
 	_exit(result < 0 ? msg_fail(&err) : EX_OK); /* see kafka/client.h */
 }

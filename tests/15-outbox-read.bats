@@ -81,7 +81,11 @@ values() {
 	refuses 64 "-o: '@': wants one of" -t outbox -o @
 	refuses 64 "--first: 'stored': wants one of: beginning, end" \
 		-t outbox -g g --first stored
-	refuses 64 "-p: '3-1': wants numbers from 0 to" -t outbox -o 0 -p 3-1
+	# Nobody listens at port 1: before anything is connected.
+	refuses 64 "-p: '3-1': wants numbers from 0 to" -t outbox -o 0 -p 3-1 \
+		-b 127.0.0.1:1
+	refuses 64 "-p: '0,x': wants numbers from 0 to" -t outbox -o 0 -p 0,x \
+		-b 127.0.0.1:1
 	refuses 64 "-c: '0': wants a number from 1 to" -t outbox -o 0 -c 0
 	refuses 64 "--batch: '65537': wants a number from 1 to 65536 records" \
 		-t outbox --batch 65537

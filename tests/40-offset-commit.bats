@@ -104,10 +104,15 @@ count_commits() {
 	expect_message "--set: 'stored': wants one of: beginning, end, an offset, s@MS"
 	run -64 offset_commit --set 't/1=0'
 	expect_message "--set: 't/1=0': wants a topic's name"
-	run -64 offset_commit --set 't:1-=0'
-	expect_message "--set: '1-': wants numbers"
+	for at in 1- x '' 0-99999999999; do
+		# Nobody listens at port 1: before anything is connected.
+		run -64 offset_commit -b 127.0.0.1:1 --set "t:$at=0"
+		expect_message "--set: '$at': wants numbers"
+	done
 	run -78 offset_commit --set t=0 --every-batch
 	expect_message '--every-batch: --set reads no batches'
+	run -78 offset_commit --set t=0 --interval 100
+	expect_message '--interval: --set reads no batches'
 	run -78 offset_commit -X enable.auto.commit=true
 	expect_message 'refused: only offset-commit commits'
 }

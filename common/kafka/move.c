@@ -30,6 +30,10 @@ parse_one(struct move *move, const char *text, struct err *err)
 	if (!topic_is_name(slice_of(move->topic)))
 		return err_set(
 		    err, EX_USAGE, "--set: '%s': wants " TOPIC_WANTED, text);
+	if (move->partitions != NULL &&
+	    opt_ranges("--set", move->partitions, INT32_MAX, &move->numbers,
+		&move->count, err) < 0)
+		return -1;
 	return start_parse(
 	    "--set", equals + 1, WHERE_ALLOWED, &move->rule, err);
 }
@@ -52,8 +56,10 @@ moves_parse(struct moves *moves, const struct opt_list *texts, struct err *err)
 void
 moves_release(struct moves *moves)
 {
-	for (size_t i = 0; i < moves->count; i++)
+	for (size_t i = 0; i < moves->count; i++) {
 		free(moves->all[i].topic);
+		free(moves->all[i].numbers);
+	}
 	free(moves->all);
 	if (moves->to != NULL)
 		rd_kafka_topic_partition_list_destroy(moves->to);
@@ -67,14 +73,10 @@ static struct start_point *
 choose(const struct move *move, uint32_t topic_count, size_t *count,
     struct err *err)
 {
-	uint32_t *numbers = NULL;
+	const uint32_t *numbers = move->numbers;
 	struct start_point *points = NULL;
 
-	*count = topic_count;
-	if (move->partitions != NULL &&
-	    opt_ranges(
-		"--set", move->partitions, INT32_MAX, &numbers, count, err) < 0)
-		return NULL;
+	*count = numbers == NULL ? topic_count : move->count;
 	if (numbers != NULL && numbers[*count - 1] >= topic_count) {
 		err_set(err, EX_CONFIG,
 		    "--set: partitions %s: topic %s has %" PRIu32 ", from 0 on",
@@ -85,7 +87,6 @@ choose(const struct move *move, uint32_t topic_count, size_t *count,
 	for (size_t i = 0; points != NULL && i < *count; i++)
 		points[i].partition =
 		    (int32_t)(numbers == NULL ? i : numbers[i]);
-	free(numbers);
 	return points;
 }
 

@@ -15,6 +15,8 @@
 struct move {
 	char *topic; /* owned */
 	const char *partitions; /* points behind topic; NULL: all */
+	uint32_t *numbers; /* owned; of the partitions; NULL: all */
+	size_t count; /* of the numbers */
 	struct start_rule rule;
 };
 
