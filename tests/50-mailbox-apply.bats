@@ -552,6 +552,11 @@ counts_rounds() {
 	expect_message 'of 64: was it planned for another count than -n?'
 	run -78 --separate-stderr applies -n 2 < <(messages | stream)
 	expect_message 'dispatch[2]: the topic has more partitions than the 2 of -n'
+	# bob, the second one, is in partition 2.
+	run -78 --separate-stderr applies < <(echo '{"conversation_id":"c","conversation_seq":1,
+		"to":["lou","bob"],"partition":3}' | tr -d '\n' | stream)
+	expect_message 'dispatch[3] offset 0: its recipient belongs to partition 2 of 4'
+	[ "$(redis_cli a EXISTS "qim:{3}:box:bob")" = 0 ]
 	run -78 applies < <(messages | stream --hello-partitions 8)
 	expect_message '-n: 4, but the stream is of 8 partitions'
 	mailbox-apply -r "$R" < <(messages | stream --hello-partitions 4) >out

@@ -25,26 +25,30 @@ check_range(
 	return 0;
 }
 
-/* A mailbox that no reader would look for: -n isn't that of the chain which
- * made the dispatch.  One recipient tells. */
+/* Mailboxes that no reader would look for: -n isn't that of the chain which
+ * made the dispatch, or another program made it. */
 static int
-check_recipient(
+check_recipients(
     const struct entry *entry, const struct mailbox *mailbox, struct err *err)
 {
 	struct dispatch dispatch = entry->dispatch;
 	struct ident user;
-	uint32_t partition;
 
-	dispatch_next_recipient(&dispatch, &user);
-	partition = mailbox_partition(user.bytes, mailbox->partitions);
-	if (partition == entry->partition)
-		return 0;
-	return err_set(err, EX_CONFIG,
-	    "input: %s[%lu] offset %lld: its recipient belongs to partition "
-	    "%lu of %lu: was it planned for another count than -n?",
-	    mailbox->topic, (unsigned long)entry->partition,
-	    (long long)entry->offset, (unsigned long)partition,
-	    (unsigned long)mailbox->partitions);
+	while (dispatch_next_recipient(&dispatch, &user) == 1) {
+		uint32_t partition =
+		    mailbox_partition(user.bytes, mailbox->partitions);
+
+		if (partition == entry->partition)
+			continue;
+		return err_set(err, EX_CONFIG,
+		    "input: %s[%lu] offset %lld: its recipient belongs to "
+		    "partition %lu of %lu: was it planned for another count "
+		    "than -n?",
+		    mailbox->topic, (unsigned long)entry->partition,
+		    (long long)entry->offset, (unsigned long)partition,
+		    (unsigned long)mailbox->partitions);
+	}
+	return 0;
 }
 
 static struct share *
@@ -75,7 +79,7 @@ take_record(struct work *work, const struct batch *batch,
 	reference_pack(&work->references, entry->dispatch.conversation.bytes,
 	    entry->dispatch.conversation_seq, false);
 	entry->reference.bytes = work->references.bytes - entry->reference_at;
-	return check_recipient(entry, mailbox, err);
+	return check_recipients(entry, mailbox, err);
 }
 
 /* Gives each share its place in the one array of entries. */
