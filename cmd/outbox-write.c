@@ -295,8 +295,11 @@ open_producer(struct err *err)
 	    topic_check("-t", options.topic, err) < 0 ||
 	    kafka_conf_build(&options.kafka, KAFKA_PRODUCER, &conf, err) < 0)
 		return -1;
-	return producer_open(
-	    &producer, conf, true, options.common.connect_ms, err);
+	if (producer_open(
+		&producer, conf, true, options.common.connect_ms, err) < 0)
+		return -1;
+	producer.give_up = signals_stopping;
+	return 0;
 }
 
 int

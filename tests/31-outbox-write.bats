@@ -251,6 +251,18 @@ topic() {
 	done
 }
 
+@test "told to stop while it looks for its topic: 75" {
+	local pid status=0
+	outbox-write -b 127.0.0.1:1 -t outbox </dev/null \
+		2>"$BATS_TEST_TMPDIR/err" 3>&- &
+	pid=$!
+	sleep 0.5
+	kill -TERM "$pid"
+	wait "$pid" || status=$?
+	[ "$status" -eq 75 ]
+	[ "$(<"$BATS_TEST_TMPDIR/err")" = 'outbox-write: error: topic outbox: told to stop before an answer' ]
+}
+
 @test "memory stays bounded, however much comes" {
 	mock
 	# 100 MB against a broker that answers every 44 ms.

@@ -227,6 +227,10 @@ look_up(
 		    producer, topic, left_ms > 0 ? left_ms : 1, &error, err);
 		if (known != 0)
 			return known < 0 ? -1 : 0;
+		if (producer->give_up != NULL && producer->give_up())
+			return err_set(err, EX_TEMPFAIL,
+			    "topic %s: told to stop before an answer",
+			    (const char *)topic->name.data);
 		/* What a broker said tells more than that the last try was
 		 * too short. */
 		if (error != RD_KAFKA_RESP_ERR__TIMED_OUT)

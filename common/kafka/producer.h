@@ -45,6 +45,8 @@ struct producer {
 	int event_fd;
 	bool needs_offset;
 	uint64_t connect_ms;
+	/* Asked while a topic is looked for: true ends it, EX_TEMPFAIL. */
+	bool (*give_up)(void);
 	struct producer_topic *topics;
 	producer_report_fn *report;
 	void *context;
@@ -74,7 +76,8 @@ void producer_close(struct producer *producer);
 
 /* Finds a topic, the first time by asking the brokers for up to connect_ms.
  * -1, *topic NULL: EX_DATAERR not a topic's name, EX_UNAVAILABLE no broker or
- * no such topic, EX_NOPERM, EX_CONFIG the brokers refuse it, EX_OSERR. */
+ * no such topic, EX_TEMPFAIL given up, EX_NOPERM, EX_CONFIG the brokers refuse
+ * it, EX_OSERR. */
 int producer_find_topic(struct producer *producer, struct slice name,
     struct producer_topic **topic, struct err *err);
 
