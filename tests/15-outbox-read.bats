@@ -110,6 +110,8 @@ values() {
 @test "a positions file: 66, 65 with the line" {
 	local file=$BATS_TEST_TMPDIR/positions
 	refuses 66 "$file: No such file" -t outbox -o "@$file"
+	refuses 66 "$BATS_TEST_TMPDIR: Is a directory" \
+		-t outbox -o "@$BATS_TEST_TMPDIR"
 	printf '# topic partition offset\n\noutbox 0 5 # five\noutbox 1\n' >"$file"
 	refuses 65 "$file: line 4: wants 'topic partition offset'" \
 		-t outbox -o "@$file"

@@ -1,8 +1,10 @@
 #include "kafka/positions.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/io.h"
@@ -116,8 +118,12 @@ int
 positions_read(struct positions *positions, const char *path, struct err *err)
 {
 	size_t bytes = 0, lines = 1;
+	struct stat st;
 
 	*positions = (struct positions){0};
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return err_set(
+		    err, EX_NOINPUT, "%s: %s", path, strerror(EISDIR));
 	positions->text =
 	    io_read_file(path, POSITIONS_FILE_BYTES, false, &bytes, err);
 	if (positions->text == NULL)
