@@ -137,6 +137,25 @@ shows_of() {
 	done | jq .conversation_seq | cmp - all
 	read_mailbox history -u lou --conversation c --reverse -c 10000 |
 		jq .conversation_seq | tac | cmp - all
+	# As the manual says: on at the last one's number minus 1, or plus 1.
+	from=1200
+	while ((from > 0)); do
+		read_mailbox history -u lou --conversation c --reverse --from "$from" -c 90 |
+			jq .conversation_seq >page
+		[ -s page ] || break
+		cat page >>pages
+		from=$(($(tail -n 1 page) - 1))
+	done
+	tac pages | cmp - all
+	from=1
+	rm pages
+	while read_mailbox history -u lou --conversation c --from "$from" -c 90 |
+		jq .conversation_seq >page && [ -s page ]
+	do
+		cat page >>pages
+		from=$(($(tail -n 1 page) + 1))
+	done
+	cmp pages all
 }
 
 @test "history doesn't follow inverted mailbox_seqs, the box does" {
