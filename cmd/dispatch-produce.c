@@ -61,6 +61,11 @@ greet(const struct producer_topic *topic, struct err *err)
 		return -1;
 	stream_item_release(&item);
 	hello = in.hello;
+	if (slice_is(hello.topic, options.topic))
+		return err_set(err, EX_CONFIG,
+		    "-t %s: the dispatches were read from this topic: they "
+		    "would be read again without an end",
+		    options.topic);
 	if (hello.partitions != 0 && hello.partitions != topic->partitions)
 		return err_set(err, EX_CONFIG,
 		    "topic %s: it has %lu partitions, the dispatches are "

@@ -345,11 +345,30 @@ receipts() {
 	[ "$output" = '[1]' ]
 }
 
-@test "a partition that doesn't exist: 69" {
-	{ hello; batch 1 0 1 '[null,8,"k","v",null,[0,0]]'; end_line 1 1; } |
+@test "a partition that doesn't exist: 65 with the record" {
+	local at
+	for at in 8 -2 -2147483648; do
+		{
+			hello
+			batch 1 0 2 "$(record 0)"
+			batch 2 2 3 "[null,$at,\"k\",\"v\",null,[0,2]]"
+			end_line 2 2
+		} | stream-make >"$stream"
+		run -65 bash -c 'dispatch-produce -b "$MOCK_BROKERS" \
+			-t dispatch <"$1" >"$2"' _ "$stream" "$answer"
+		expect_message "dispatch [$at]: the record from outbox [0] offset 2: no such partition: wants -1 to 7, the topic has 8"
+		run -0 jq -sc 'map(.batch)' <(receipts)
+		[ "$output" = '[1]' ]
+	done
+}
+
+@test "the topic that the dispatches were read from: 78" {
+	{ hello; batch 1 0 1 "$(record 0)"; end_line 1 1; } |
+		sed 's/"topic":"outbox"/"topic":"dispatch"/' |
 		stream-make >"$stream"
-	run -69 --separate-stderr produce <"$stream"
-	expect_message 'dispatch [8]: the record from outbox [0] offset 0: Local: Unknown partition'
+	run -78 --separate-stderr produce <"$stream"
+	expect_message '-t dispatch: the dispatches were read from this topic'
+	[ -z "$output" ]
 }
 
 # fails CODE ERROR TEXT [option...]: the first batch can't be delivered.

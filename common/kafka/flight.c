@@ -165,6 +165,18 @@ refuse_dead_letter(const struct flight *flight, struct err *err)
 	    name, name);
 }
 
+static int
+check_partition(const struct dispatch_record *record,
+    const struct producer_topic *topic, struct err *err)
+{
+	if (record->partition >= -1 &&
+	    record->partition < (int64_t)topic->partitions)
+		return 0;
+	return err_set(err, EX_DATAERR,
+	    "no such partition: wants -1 to %lld, the topic has %lu",
+	    (long long)topic->partitions - 1, (unsigned long)topic->partitions);
+}
+
 /* Where the record goes, and what it counts as. */
 static int
 route(struct flight *flight, const struct dispatch_record *record,
@@ -183,6 +195,8 @@ route(struct flight *flight, const struct dispatch_record *record,
 	}
 	if (dead == 1 && *topic == flight->target)
 		return refuse_dead_letter(flight, err);
+	if (check_partition(record, *topic, err) < 0)
+		return -1;
 	flight->sums.in++;
 	flight->sums.out += dead == 0;
 	flight->sums.dead += dead == 1;
