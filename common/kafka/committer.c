@@ -152,10 +152,13 @@ describe(const struct commits *commits, char *text, size_t bytes)
 static int
 refuse_late(const struct committer *committer, const char *why, struct err *err)
 {
+	bool no_topic =
+	    committer->last_error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
 	char moves[ERR_TEXT_BYTES - 100];
 
 	describe(&committer->commits, moves, sizeof(moves));
-	return err_set(err, EX_TEMPFAIL, "not committed within %llu ms: %s: %s",
+	return err_set(err, no_topic ? EX_UNAVAILABLE : EX_TEMPFAIL,
+	    "not committed within %llu ms: %s: %s",
 	    (unsigned long long)committer->settings.deadline_us / 1000, why,
 	    moves);
 }
@@ -202,6 +205,7 @@ take_success(struct committer *committer)
 	commits_succeed(&committer->commits);
 	committer->trouble_us = 0;
 	committer->backoff_us = BACKOFF_FIRST_US;
+	committer->last_error = RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
 static int

@@ -52,7 +52,8 @@ int committer_wait_ms(const struct committer *committer);
 /*
  * Takes results, and sends a commit where one is due; waits only to read what
  * is committed, before each commit.
- * -1: EX_TEMPFAIL not done by the deadline, with what wasn't committed;
+ * -1: EX_TEMPFAIL not done by the deadline, with what wasn't committed, or
+ * EX_UNAVAILABLE where that is for a topic or partition that isn't there;
  * EX_CONFIG the group has members; EX_NOPERM; EX_DATAERR as above.
  */
 int committer_work(struct committer *committer, struct err *err);
