@@ -5,9 +5,9 @@
 /* Seqs that one command asks about. */
 #define CHUNK_COUNT 500
 
-/* Seqs of a conversation that are looked up before the box is read instead:
- * an application may number by time. */
-#define LOOKUPS_MOST 20000
+/* Seqs that are looked up before the box is read instead: an application may
+ * number by time, and a user have many conversations. */
+#define LOOKUPS_MOST 100000
 
 /* References that one command reads. */
 #define REFS_COUNT 5000
@@ -78,6 +78,7 @@ add_scores(struct reader *reader, struct slice conversation, uint64_t first,
 	    begin(reader, 2 + count, "ZMSCORE", "box:", reader->user);
 	struct buf member;
 
+	reader->lookups += count;
 	buf_init(&member);
 	for (uint64_t seq = first; seq < first + count; seq++) {
 		buf_reset(&member);
@@ -188,15 +189,15 @@ static int
 count_unread(
     struct reader *reader, struct conversation *conversation, struct err *err)
 {
-	uint64_t first = conversation->read_seq + 1;
+	uint64_t next = conversation->read_seq + 1;
 	uint64_t last = conversation->last_seq;
 
 	conversation->unread = 0;
-	for (uint64_t next = first; next <= last; next += CHUNK_COUNT) {
+	for (; next <= last; next += CHUNK_COUNT) {
 		uint64_t left = last - next + 1;
 		const struct reply *scores;
 
-		if (reader->has_refs || next - first >= LOOKUPS_MOST)
+		if (reader->has_refs || reader->lookups >= LOOKUPS_MOST)
 			return count_refs(reader, conversation, next, err);
 		add_scores(reader, conversation->id, next,
 		    left < CHUNK_COUNT ? (uint32_t)left : CHUNK_COUNT, false);
@@ -419,7 +420,7 @@ int
 reader_history(struct reader *reader, struct slice conversation, uint64_t from,
     bool reverse, uint64_t most, reader_message *show, struct err *err)
 {
-	uint64_t top = 0, first = from, last, lookups = 0;
+	uint64_t top = 0, first = from, last;
 
 	commands_slice(
 	    begin(reader, 3, "ZSCORE", "top", (struct slice){0}), conversation);
@@ -433,7 +434,7 @@ reader_history(struct reader *reader, struct slice conversation, uint64_t from,
 	while (most > 0 && first >= 1 && first <= top) {
 		uint64_t count = reverse ? first : top - first + 1;
 
-		if (lookups >= LOOKUPS_MOST)
+		if (reader->lookups >= LOOKUPS_MOST)
 			return show_refs(reader, conversation, first, reverse,
 			    most, show, err);
 		if (count > CHUNK_COUNT)
@@ -443,7 +444,6 @@ reader_history(struct reader *reader, struct slice conversation, uint64_t from,
 			reverse, &most, show, err) < 0)
 			return -1;
 		first = reverse ? first - count : first + count;
-		lookups += count;
 	}
 	return 0;
 }

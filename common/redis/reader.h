@@ -24,6 +24,7 @@ struct reader {
 	struct stem stem;
 	struct slice user;
 	uint64_t mark;
+	uint64_t lookups; /* of seqs, by this reader */
 	struct refs refs; /* of the whole box, once that was read */
 	bool has_refs;
 };

@@ -12,6 +12,7 @@
 
 #include "redis/mailbox.h"
 #include "redis/nodes.h"
+#include "redis/refs.h"
 #include "redis/reply.h"
 #include "redis/work.h"
 
@@ -370,6 +371,42 @@ test_nodes(void **unused)
 	assert_int_equal(err.code, EX_USAGE);
 }
 
+/* More than the first allocations hold, of two conversations, backwards. */
+static void
+test_refs(void **unused)
+{
+	struct refs refs = {0};
+	struct reference reference;
+	struct err err;
+
+	(void)unused;
+	refs_sort(&refs);
+	assert_int_equal(refs_find(&refs, BYTES("a"), 1), 0);
+	for (uint64_t seq = 1000; seq > 0; seq--) {
+		reference = (struct reference){BYTES("b"), 2 * seq, true};
+		assert_int_equal(refs_add(&refs, &reference, seq, &err), 0);
+		reference.conversation = BYTES("ab");
+		assert_int_equal(refs_add(&refs, &reference, seq, &err), 0);
+	}
+	/* The same as another's: one of the two is kept. */
+	reference = (struct reference){BYTES("b"), 10, false};
+	assert_int_equal(refs_add(&refs, &reference, 5, &err), 0);
+	refs_sort(&refs);
+	assert_int_equal(refs.count, 2000);
+	assert_int_equal(refs_find(&refs, BYTES("a"), SEQ_MAX), 0);
+	assert_int_equal(refs_find(&refs, BYTES("ab"), 2), 0);
+	assert_int_equal(refs_find(&refs, BYTES("ab"), 5), 2);
+	assert_int_equal(refs_find(&refs, BYTES("b"), 0), 1000);
+	assert_int_equal(refs_find(&refs, BYTES("b"), 2000), 1999);
+	assert_int_equal(refs_find(&refs, BYTES("b"), SEQ_MAX), 2000);
+	assert_slice(refs.all[1004].reference.conversation, BYTES("b"));
+	assert_int_equal(refs.all[1004].reference.seq, 10);
+	assert_false(refs.all[1004].reference.own);
+	assert_true(refs.all[1005].reference.own);
+	assert_int_equal(refs.all[1005].mailbox_seq, 6);
+	refs_release(&refs);
+}
+
 int
 main(void)
 {
@@ -386,6 +423,7 @@ main(void)
 	    cmocka_unit_test(test_faults),
 	    cmocka_unit_test(test_numbers),
 	    cmocka_unit_test(test_nodes),
+	    cmocka_unit_test(test_refs),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
