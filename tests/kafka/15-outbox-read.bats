@@ -49,6 +49,25 @@ slow_reader() {
 	stream-dump <"$out" | jq -se '.[0].start[0][2] == 40 and .[-1].records == 60'
 }
 
+@test "a topic deleted and created again: its marks don't skip it, 78" {
+	local group file=$BATS_TEST_TMPDIR/positions
+	group=$(unique group)
+	kafka_create_topic "$topic" 1
+	seq 5 | produce
+	kafka_commit "$group" "$topic" 0:5
+	echo "$topic 0 5" >"$file"
+	reads -g "$group" -o "@$file" -e >"$out"
+	kafka_delete_topics "$topic"
+	kafka_create_topic "$topic" 1
+	seq 9 | produce
+	run -78 --separate-stderr reads -g "$group" -o "@$file" -e
+	[ -z "$output" ]
+	expect_message "${topic}[0]: $file has position 5, the group has nothing stored for the topic"
+	offset-commit -q -b "$KAFKA_BROKERS" -g "$group" --set "$topic=beginning"
+	reads -g "$group" -o "@$file" -e >"$out"
+	stream-dump <"$out" | jq -se '.[-1].records == 9'
+}
+
 @test "records deleted under a slow reader: 65 with the numbers, the rest out" {
 	local status=0
 	kafka_create_topic "$topic" 1
