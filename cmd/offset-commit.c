@@ -258,8 +258,8 @@ work(struct err *err)
 {
 	int result;
 
-	if (kafka_client_open(&client, &options.kafka, KAFKA_COMMITTER, err) <
-	    0)
+	if (kafka_client_open(&client, &options.kafka, KAFKA_COMMITTER,
+		options.common.connect_ms, err) < 0)
 		return -1;
 	/* A chain drains after a first signal; these have nothing to drain. */
 	if (options.common.check || options.set.count > 0)

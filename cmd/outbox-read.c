@@ -403,8 +403,8 @@ main(int argc, char **argv)
 	if (result < 0 || check_options(&err) < 0 ||
 	    program_signals(&options.common, &err) < 0)
 		return msg_fail(&err);
-	result =
-	    kafka_client_open(&client, &options.kafka, KAFKA_CONSUMER, &err);
+	result = kafka_client_open(&client, &options.kafka, KAFKA_CONSUMER,
+	    options.common.connect_ms, &err);
 	client.give_up = signals_stopping;
 	if (result == 0)
 		result = find_start(&err);

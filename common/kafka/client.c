@@ -17,7 +17,7 @@
 #define NO_GROUP "qim-no-group"
 
 struct patience {
-	uint64_t start_us, deadline_us;
+	uint64_t deadline_us;
 	int slice_ms;
 	rd_kafka_resp_err_t why; /* of the tries before: what says most */
 };
@@ -25,8 +25,8 @@ struct patience {
 static struct patience
 patience_until(uint64_t deadline_us)
 {
-	return (struct patience){clock_us(), deadline_us, SLICE_FIRST_MS,
-	    RD_KAFKA_RESP_ERR_NO_ERROR};
+	return (struct patience){
+	    deadline_us, SLICE_FIRST_MS, RD_KAFKA_RESP_ERR_NO_ERROR};
 }
 
 /* Milliseconds for the next try. */
@@ -53,13 +53,15 @@ on_error(rd_kafka_t *handle, int error, const char *reason, void *opaque)
 
 int
 kafka_client_open(struct kafka_client *client,
-    const struct kafka_options *options, enum kafka_role role, struct err *err)
+    const struct kafka_options *options, enum kafka_role role,
+    uint64_t limit_ms, struct err *err)
 {
 	struct kafka_options own = *options;
 	rd_kafka_conf_t *conf;
 	char why[256];
 
-	*client = (struct kafka_client){.has_group = options->group != NULL};
+	*client = (struct kafka_client){
+	    .has_group = options->group != NULL, .limit_ms = limit_ms};
 	if (options->group == NULL)
 		own.group = NO_GROUP;
 	if (kafka_conf_build(&own, role, &conf, err) < 0)
@@ -109,9 +111,7 @@ judge(struct kafka_client *client, struct patience *patience,
 	if (clock_left_ms(patience->deadline_us, 1) > 0)
 		return 1;
 	return err_set(err, EX_UNAVAILABLE, "%s: not within %llu ms: %s", what,
-	    (unsigned long long)(patience->deadline_us - patience->start_us +
-		999) /
-		1000,
+	    (unsigned long long)client->limit_ms,
 	    rd_kafka_err2str(patience->why));
 }
 

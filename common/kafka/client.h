@@ -26,16 +26,19 @@
 struct kafka_client {
 	rd_kafka_t *handle;
 	bool has_group;
+	uint64_t limit_ms;
 	struct err broken; /* code 0, or what no waiting can mend */
 	/* Asked between tries: true ends the question, EX_TEMPFAIL.  NULL at
 	 * first: only the deadline ends it. */
 	bool (*give_up)(void);
 };
 
-/* Makes the handle; nothing is asked yet.  `client` must stay where it is.
+/* Makes the handle; nothing is asked yet.  `client` must stay where it is;
+ * limit_ms is --connect-ms, for messages: the deadlines come with each call.
  * -1 as kafka_conf_build(), EX_OSERR. */
 int kafka_client_open(struct kafka_client *client,
-    const struct kafka_options *options, enum kafka_role role, struct err *err);
+    const struct kafka_options *options, enum kafka_role role,
+    uint64_t limit_ms, struct err *err);
 
 /* Lets the client tell what has happened, without waiting; -1 with its
  * `broken`.  Not for a handle whose main queue is polled elsewhere. */
