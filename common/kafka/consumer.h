@@ -16,7 +16,7 @@
 enum consumer_event {
 	CONSUMER_NOTHING, /* within the time given */
 	CONSUMER_RECORD,
-	CONSUMER_EOF, /* the end of a partition, for now */
+	CONSUMER_EOF, /* the end of a partition, until more comes */
 };
 
 struct consumer {
