@@ -84,14 +84,10 @@ take_record(struct work *work, const struct batch *batch,
 
 /* Gives each share its place in the one array of entries. */
 static void
-place_entries(struct work *work, struct batch batch)
+place_entries(struct work *work)
 {
-	struct record record;
 	struct entry *entries = work->entries;
-	struct err ignored;
 
-	while (record_next(&batch, &record, &ignored) == 1)
-		share_of(work, &batch.head.src[record.src])->count++;
 	for (uint32_t i = 0; i < work->nodes; i++) {
 		work->shares[i].entries = entries;
 		entries += work->shares[i].count;
@@ -105,7 +101,7 @@ take_records(struct work *work, struct batch batch,
 {
 	struct record record;
 
-	place_entries(work, batch);
+	place_entries(work);
 	while (record_next(&batch, &record, err) == 1)
 		if (take_record(work, &batch, &record, mailbox, err) < 0)
 			return -1;
@@ -141,15 +137,18 @@ take_ranges(struct work *work, const struct item_head *head)
 }
 
 /* Passes over all records, before anything is allocated by their count:
- * those of a partition must be in the order of their offsets. */
+ * those of a partition must be in the order of their offsets.  Counts those
+ * of each share. */
 static int
-check_records(struct batch batch, int64_t *due, struct err *err)
+check_records(
+    struct work *work, struct batch batch, int64_t *due, struct err *err)
 {
 	struct record record;
 	int more;
 
 	while ((more = record_next(&batch, &record, err)) == 1) {
-		int64_t *least = &due[batch.head.src[record.src].partition];
+		const struct range *range = &batch.head.src[record.src];
+		int64_t *least = &due[range->partition];
 
 		if (record.offset < *least)
 			return err_set(err, EX_DATAERR,
@@ -157,23 +156,30 @@ check_records(struct batch batch, int64_t *due, struct err *err)
 			    (unsigned long long)batch.head.number,
 			    (long long)record.offset, (long long)*least - 1);
 		*least = record.offset + 1;
+		share_of(work, range)->count++;
 	}
 	return more;
 }
 
 static int
-allocate(struct work *work, const struct batch *batch, struct err *err)
+allocate_shares(struct work *work, bool is_last, struct err *err)
 {
-	/* One more of each: calloc(0) may be NULL. */
 	work->shares = calloc(work->nodes, sizeof(*work->shares));
-	work->entries = calloc(work->count + 1, sizeof(*work->entries));
-	work->advances =
-	    calloc((size_t)batch->head.src_count + 1, sizeof(*work->advances));
-	if (work->shares == NULL || work->entries == NULL ||
-	    work->advances == NULL)
+	if (work->shares == NULL)
 		return err_memory(err, "batch");
 	for (uint32_t i = 0; i < work->nodes; i++)
-		work->shares[i].is_last = !batch->more;
+		work->shares[i].is_last = is_last;
+	return 0;
+}
+
+static int
+allocate_entries(struct work *work, uint32_t src_count, struct err *err)
+{
+	/* One more of each: calloc(0) may be NULL. */
+	work->entries = calloc(work->count + 1, sizeof(*work->entries));
+	work->advances = calloc((size_t)src_count + 1, sizeof(*work->advances));
+	if (work->entries == NULL || work->advances == NULL)
+		return err_memory(err, "batch");
 	return 0;
 }
 
@@ -186,8 +192,9 @@ work_init(struct work *work, const struct batch *batch,
 	for (uint32_t i = 0; i < batch->head.src_count; i++)
 		if (check_range(&batch->head.src[i], mailbox, err) < 0)
 			return -1;
-	if (check_records(*batch, due, err) < 0 ||
-	    allocate(work, batch, err) < 0 ||
+	if (allocate_shares(work, !batch->more, err) < 0 ||
+	    check_records(work, *batch, due, err) < 0 ||
+	    allocate_entries(work, batch->head.src_count, err) < 0 ||
 	    take_records(work, *batch, mailbox, err) < 0) {
 		work_release(work);
 		return -1;
