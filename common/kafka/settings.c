@@ -31,8 +31,9 @@ settings_aliases(size_t *count)
 	return aliases;
 }
 
-const char *
-settings_canonical(const char *name)
+/* The first name of a property that has two. */
+static const char *
+first_name(const char *name)
 {
 	for (size_t i = 0; i < ALIASES_COUNT; i += 2)
 		if (strcmp(aliases[i], name) == 0)
@@ -84,7 +85,7 @@ static int
 add(struct settings *settings, const char *where, const char *name,
     const char *value, struct err *err)
 {
-	const char *canonical = settings_canonical(name);
+	const char *canonical = first_name(name);
 	const struct setting *old = settings_find(settings, canonical);
 	struct setting new = {name, value, canonical, ""};
 

@@ -53,9 +53,6 @@ int settings_check(const struct settings *settings,
 /* True for a property whose value nobody may see. */
 bool settings_is_secret(const char *name);
 
-/* The first name of a property that has two. */
-const char *settings_canonical(const char *name);
-
 /* All second names, each followed by the first one; `count` strings. */
 const char **settings_aliases(size_t *count);
 

@@ -81,12 +81,6 @@ window_report(struct window *window, struct window_part *part, bool delivered)
 	return true;
 }
 
-bool
-window_end(struct window *window, struct window_part *part)
-{
-	return window_report(window, part, true);
-}
-
 struct window_part *
 window_done(const struct window *window)
 {

@@ -59,11 +59,9 @@ void window_begin(
 /* One more record of the part waits for its report. */
 void window_expect(struct window_part *part);
 
-/* No more records come for the part; as window_report() of a delivery. */
-bool window_end(struct window *window, struct window_part *part);
-
-/* A record of the part was reported.  True: it was the last of this part,
- * whose bytes aren't held any more: the caller frees it. */
+/* A record of the part was reported; or, once, no more records come for it,
+ * which gives up the hold of window_begin().  True: it was the last of this
+ * part, whose bytes aren't held any more: the caller frees it. */
 bool window_report(
     struct window *window, struct window_part *part, bool delivered);
 

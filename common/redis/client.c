@@ -152,8 +152,9 @@ client_release(struct client *client)
 	commands_release(&client->commands);
 }
 
-int
-client_try(struct client *client, struct err *err)
+/* Error replies are left in replies[]. */
+static int
+call_raw(struct client *client, struct err *err)
 {
 	uint64_t deadline_us = clock_us() + 1000 * client->timeout_ms;
 	int result = exchange(client, deadline_us, err);
@@ -197,7 +198,7 @@ client_check_durable(
 	    &client->commands, "CONFIG", "GET", "appendonly", (char *)NULL);
 	commands_add(&client->commands, "CONFIG", "GET", "maxmemory-policy",
 	    (char *)NULL);
-	if (client_try(client, err) < 0)
+	if (call_raw(client, err) < 0)
 		return -1;
 	append = setting(&client->replies[0]);
 	policy = setting(&client->replies[1]);
@@ -225,7 +226,7 @@ client_run_id(struct client *client, char id[RUN_ID_BYTES], struct err *err)
 	const char *at;
 
 	commands_add(&client->commands, "INFO", "server", (char *)NULL);
-	if (client_try(client, err) < 0)
+	if (call_raw(client, err) < 0)
 		return -1;
 	text = client->replies[0].text;
 	if (client->replies[0].type != REPLY_TEXT)

@@ -32,17 +32,14 @@ void client_release(struct client *client);
  * code of reply_error() with the key's name. */
 int client_call(struct client *client, struct err *err);
 
-/* The same, but error replies are left in replies[]. */
-int client_try(struct client *client, struct err *err);
-
 /* A warning's text about settings under which the node may lose what it
  * confirmed, empty when there is none: 1; 0 the node doesn't tell (CONFIG
- * is refused); -1 as client_try(). */
+ * is refused); -1 EX_UNAVAILABLE. */
 int client_check_durable(
     struct client *client, char *text, size_t bytes, struct err *err);
 
 /* The number that a server makes up at its start, as text: 1; 0 the node
- * doesn't tell (INFO is refused); -1 as client_try(). */
+ * doesn't tell (INFO is refused); -1 EX_UNAVAILABLE. */
 #define RUN_ID_BYTES 41
 int client_run_id(
     struct client *client, char id[RUN_ID_BYTES], struct err *err);

@@ -29,8 +29,9 @@ round_release(struct round *round)
 	*round = (struct round){0};
 }
 
-void
-spot_settle(struct spot *spot)
+/* Moves a spot from the end of a share to the next one, where there is one. */
+static void
+settle_spot(struct spot *spot)
 {
 	while (spot->share != NULL && spot->index == spot->share->count &&
 	    spot->share->next != NULL)
@@ -41,7 +42,7 @@ void
 spot_pass(struct spot *spot)
 {
 	*spot = (struct spot){.share = spot->share, .index = spot->index + 1};
-	spot_settle(spot);
+	settle_spot(spot);
 }
 
 bool
@@ -64,10 +65,10 @@ round_first_unjoined(const struct round *round)
 static void
 settle_all(struct round *round)
 {
-	spot_settle(&round->claims);
-	spot_settle(&round->joins);
-	spot_settle(&round->claims_sent);
-	spot_settle(&round->joins_sent);
+	settle_spot(&round->claims);
+	settle_spot(&round->joins);
+	settle_spot(&round->claims_sent);
+	settle_spot(&round->joins_sent);
 }
 
 /* Everything in the queue is to be done from the claims on. */

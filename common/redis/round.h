@@ -139,8 +139,6 @@ round_place(const struct round *round, uint32_t partition)
 	return &round->places[partition / round->mailbox->nodes];
 }
 
-/* Moves a spot from the end of a share to the next one, where there is one. */
-void spot_settle(struct spot *spot);
 void spot_pass(struct spot *spot); /* over one entry */
 bool spot_equal(const struct spot *a, const struct spot *b);
 

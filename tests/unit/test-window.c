@@ -50,7 +50,7 @@ test_batch_without_records_is_done_at_once(void **state)
 	window_begin(&window, &part, 50, false);
 	assert_null(window_done(&window));
 	assert_false(window_has_room(&window));
-	assert_false(window_end(&window, &part));
+	assert_false(window_report(&window, &part, true));
 	assert_ptr_equal(window_done(&window), &part);
 	window_pop(&window);
 	assert_true(window_has_room(&window));
@@ -68,10 +68,10 @@ test_second_batch_waits_for_the_first(void **state)
 	init(&window, 2, 1000);
 	window_begin(&window, &first, 1, false);
 	window_expect(&first);
-	window_end(&window, &first);
+	window_report(&window, &first, true);
 	window_begin(&window, &second, 1, false);
 	window_expect(&second);
-	window_end(&window, &second);
+	window_report(&window, &second, true);
 	assert_false(window_has_room(&window));
 
 	window_report(&window, &second, true);
@@ -97,7 +97,7 @@ test_failed_record_holds_its_batch_and_those_behind(void **state)
 	for (int i = 0; i < 3; i++) {
 		window_begin(&window, &part[i], 1, false);
 		window_expect(&part[i]);
-		window_end(&window, &part[i]);
+		window_report(&window, &part[i], true);
 	}
 	window_report(&window, &part[1], false);
 	window_report(&window, &part[2], true);
@@ -126,7 +126,7 @@ test_reports_during_filling_dont_complete(void **state)
 	window_expect(&part);
 	window_report(&window, &part, true);
 	assert_null(window_done(&window));
-	window_end(&window, &part);
+	window_report(&window, &part, true);
 	assert_ptr_equal(window_done(&window), &part);
 	window_release(&window);
 }
@@ -147,14 +147,14 @@ test_batch_larger_than_the_window_passes(void **state)
 		assert_true(window_has_room(&window));
 		window_begin(&window, &one, 300, true);
 		window_expect(&one);
-		assert_false(window_end(&window, &one));
+		assert_false(window_report(&window, &one, true));
 		assert_false(window_has_room(&window));
 		assert_true(window_report(&window, &one, true));
 		assert_null(window_done(&window));
 		assert_false(window_waits(&window));
 	}
 	window_begin(&window, &part, 10, false);
-	assert_false(window_end(&window, &part));
+	assert_false(window_report(&window, &part, true));
 	assert_ptr_equal(window_done(&window), &part);
 	assert_int_equal(window.bytes, 10);
 	window_release(&window);
@@ -169,10 +169,10 @@ test_bytes_close_the_window_before_the_count(void **state)
 	(void)state;
 	init(&window, 10, 100);
 	window_begin(&window, &first, 60, false);
-	window_end(&window, &first);
+	window_report(&window, &first, true);
 	assert_true(window_has_room(&window));
 	window_begin(&window, &second, 60, false);
-	window_end(&window, &second);
+	window_report(&window, &second, true);
 	assert_false(window_has_room(&window));
 	window_pop(&window);
 	assert_true(window_has_room(&window));
@@ -221,7 +221,7 @@ bring_part(
 	pool->all[pool->count++] = fake;
 	*parts = more ? *parts + 1 : 0;
 	*batch += !more;
-	if (window_end(window, &fake->part))
+	if (window_report(window, &fake->part, true))
 		drop(pool, fake);
 }
 
