@@ -32,12 +32,20 @@ LIBS_mailbox-read = hiredis msgpack libxxhash jansson
 LIBS_stream-dump = msgpack libxxhash jansson
 LIBS_stream-make = msgpack libxxhash jansson
 LIBS_broker-mock = rdkafka
+LIBS_log-audit = rdkafka msgpack libxxhash jansson
+LIBS_mailbox-ack = hiredis msgpack libxxhash
+LIBS_mailbox-trim = hiredis msgpack libxxhash
+LIBS_mailbox-audit = rdkafka hiredis msgpack libxxhash jansson
 
 PROGRAMS = $(patsubst cmd/%.c,%,$(wildcard cmd/*.c))
 BINARIES = $(PROGRAMS:%=$(B)/bin/%)
 PIPELINES = pipelines/fanout pipelines/mailbox
 COMMON = $(patsubst %.c,$(B)/%.o,$(wildcard common/*/*.c))
 UNIT = $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*.c))
+# What tests and benchmarks run that isn't part of qim, into build/tools.
+TOOL_SOURCES = $(wildcard tests/proxy/*.c tests/lib/*.c tests/bench/*.c)
+TOOLS = $(patsubst %.c,$(B)/tools/%,$(notdir $(TOOL_SOURCES)))
+vpath %.c $(sort $(dir $(TOOL_SOURCES)))
 MANUALS = $(wildcard man/*.[1-8])
 
 # `make V=1` shows the commands.
@@ -65,7 +73,12 @@ $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libqim.a
 	$(call say,LD) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(shell pkg-config \
 		--libs cmocka rdkafka hiredis msgpack libxxhash jansson)
 
-units: $(UNIT)
+$(B)/tools/%: %.c $(B)/libqim.a
+	@mkdir -p $(@D)
+	$(call say,CC) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(shell pkg-config \
+		--libs rdkafka hiredis msgpack libxxhash jansson)
+
+units: $(UNIT) $(TOOLS)
 
 # --- running -----------------------------------------------------------------
 
@@ -97,12 +110,12 @@ check-asan:
 check-valgrind: all units
 	tests/run valgrind
 
-bench: all
+bench: all $(TOOLS)
 	@for bench in tests/bench/*; do [ ! -x "$$bench" ] || "$$bench"; done
 
 SCRIPTS = $(shell grep -lE '^\#!.*bash' -r pipelines tests .ci --include='*') \
 	$(wildcard tests/lib/*.bash pipelines/*.bash)
-C_FILES = $(wildcard cmd/*.c common/*/*.[ch] tests/unit/*.c)
+C_FILES = $(wildcard cmd/*.c common/*/*.[ch] tests/unit/*.c) $(TOOL_SOURCES)
 
 lint:
 	clang-format --dry-run -Werror $(C_FILES)
@@ -155,4 +168,4 @@ help:
 	check-valgrind bench lint install uninstall clean help
 .SECONDARY:
 -include $(COMMON:.o=.d) $(PROGRAMS:%=$(B)/cmd/%.d)
--include $(patsubst $(B)/unit/%,$(B)/tests/unit/%.d,$(UNIT))
+-include $(patsubst $(B)/unit/%,$(B)/tests/unit/%.d,$(UNIT)) $(TOOLS:=.d)

@@ -17,7 +17,8 @@ qim_root=$(cd "${BASH_SOURCE[0]%/*}/../.." && pwd)
 
 export LC_ALL=C
 export QIM_BIN=${QIM_BIN:-$qim_root/build/bin}
-[[ $PATH == "$QIM_BIN:"* ]] || export PATH=$QIM_BIN:$PATH
+# Beside them what only tests run, the Makefile's TOOLS.
+[[ $PATH == "$QIM_BIN:"* ]] || export PATH=$QIM_BIN:${QIM_BIN%/bin}/tools:$PATH
 if [[ -z ${QIM_STATE:-} ]]; then
 	QIM_STATE=${BATS_SUITE_TMPDIR:+$BATS_SUITE_TMPDIR/qim}
 	QIM_STATE=${QIM_STATE:-$(mktemp -d "${TMPDIR:-/tmp}/qim-XXXXXX")}
