@@ -7,6 +7,7 @@ encoding, all still accepted by Kafka 4.1), one connection a request.
 
 kafka-admin.py BROKERS create NAME:PARTITIONS[:REPLICATION]... [config=value]...
     returns once every broker that lives knows a leader for each partition
+kafka-admin.py BROKERS grow NAME:PARTITIONS...    to so many, the same way
 kafka-admin.py BROKERS delete TOPIC...
 kafka-admin.py BROKERS brokers                    id, one a line
 kafka-admin.py BROKERS topic [TOPIC]              topic partition leader
@@ -183,19 +184,31 @@ def create(cluster, *args):
     r.i32()
     for name, code, why in r.array(lambda: (r.text(), r.i16(), r.text())):
         check(code, f"{name}: {why}" if why else name)
-    names = [t[0] for t in wanted]
-    patiently(known_everywhere, cluster, names)
+    patiently(known_everywhere, cluster, [t[0] for t in wanted])
 
 
-def known_everywhere(cluster, names):
+def grow(cluster, *args):
+    wanted = [a.split(":") for a in args]
+    r = cluster.any(37, 0, array(
+        lambda t: text(t[0]) + i32(int(t[1])) + i32(-1), wanted) +
+        i32(10000) + i8(0))
+    r.i32()
+    for name, code, why in r.array(lambda: (r.text(), r.i16(), r.text())):
+        check(code, f"{name}: {why}" if why else name)
+    patiently(known_everywhere, cluster, [t[0] for t in wanted],
+              [int(t[1]) for t in wanted])
+
+
+def known_everywhere(cluster, names, counts=None):
     brokers, _ = cluster.metadata([])
     for address in brokers.values():
         try:
             _, topics = cluster.metadata(names, address)
         except OSError:
             continue    # it has died, and its lease still runs
-        for name in names:
-            if any(p[0] < 0 for p in topics[name].values()):
+        for i, name in enumerate(names):
+            if any(p[0] < 0 for p in topics[name].values()) or (
+                    counts and len(topics[name]) != counts[i]):
                 raise KafkaError(5, name)
 
 
@@ -323,7 +336,7 @@ def patiently(what, *args):
 
 
 COMMANDS = {f.__name__: f for f in (
-    create, delete, brokers, topic, insync, begins, ends, trim, elect,
+    create, grow, delete, brokers, topic, insync, begins, ends, trim, elect,
     committed, commit, forget)}
 
 

@@ -244,6 +244,11 @@ kafka_create_topics() {
 	kafka_admin create "$@"
 }
 
+# kafka_grow_topic NAME PARTITIONS: to so many.
+kafka_grow_topic() {
+	kafka_admin grow "$1:$2"
+}
+
 kafka_delete_topics() {
 	kafka_admin delete "$@"
 }
