@@ -23,7 +23,8 @@ static const char synopsis[] =
     "usage: dispatch-produce [-hqVv] [--check] [--connect-ms ms]\n"
     "                        [--with-parent] -b brokers -t topic [-F file]\n"
     "                        [-X name=value] ... [-w batches]\n"
-    "                        [--window-bytes bytes] [--not-durable]\n";
+    "                        [--window-bytes bytes] [--connections count]\n"
+    "                        [--kafka-stats file] [--not-durable]\n";
 
 static struct options {
 	struct opt_common common;
@@ -31,7 +32,13 @@ static struct options {
 	const char *topic; /* -t */
 	uint64_t window_batches; /* -w */
 	uint64_t window_bytes;
-} options = {.window_batches = 16, .window_bytes = (uint64_t)64 << 20};
+	uint64_t connections;
+	const char *stats; /* --kafka-stats */
+} options = {
+    .window_batches = 16,
+    .window_bytes = (uint64_t)64 << 20,
+    .connections = 1,
+};
 
 static const struct opt table[] = {
     {'b', NULL, OPT_TEXT, &options.kafka.brokers},
@@ -41,11 +48,15 @@ static const struct opt table[] = {
     {'w', "window", OPT_NUMBER, &options.window_batches, 1, 1024, "batches"},
     {0, "window-bytes", OPT_NUMBER, &options.window_bytes, (uint64_t)1 << 20,
 	(uint64_t)4 << 30, "bytes"},
+    {0, "connections", OPT_NUMBER, &options.connections, 1,
+	PRODUCER_CLIENTS_MOST, "connections"},
+    {0, "kafka-stats", OPT_TEXT, &options.stats},
     {0, "not-durable", OPT_FLAG, &options.kafka.not_durable},
     {0},
 };
 
 static struct producer producer = {.event_fd = -1};
+static struct stats stats = {.fd = -1};
 static struct flight flight;
 static struct stream_in in;
 static struct stream_out out;
@@ -148,12 +159,26 @@ run(struct err *err)
 }
 
 static int
+find_topic(struct producer_topic **topic, struct err *err)
+{
+	if (producer_find_topic(
+		&producer, slice_of(options.topic), topic, err) < 0)
+		return -1;
+	if (options.connections > (*topic)->partitions)
+		return err_set(err, EX_CONFIG,
+		    "--connections: %llu are more than the %lu partitions of "
+		    "topic %s",
+		    (unsigned long long)options.connections,
+		    (unsigned long)(*topic)->partitions, options.topic);
+	return 0;
+}
+
+static int
 produce(struct err *err)
 {
 	struct producer_topic *topic;
 
-	if (producer_find_topic(
-		&producer, slice_of(options.topic), &topic, err) < 0)
+	if (find_topic(&topic, err) < 0)
 		return -1;
 	if (options.common.check)
 		return 0;
@@ -161,9 +186,11 @@ produce(struct err *err)
 	    flight_init(&flight, &producer, topic,
 		(uint32_t)options.window_batches, options.window_bytes,
 		err) < 0 ||
-	    run(err) < 0 || stream_out_end(&out, err) < 0)
+	    run(err) < 0 || stream_out_end(&out, err) < 0 ||
+	    io_close_output(STDOUT_FILENO, err) < 0)
 		return -1;
-	return io_close_output(STDOUT_FILENO, err);
+	producer_last_stats(&producer);
+	return 0;
 }
 
 static int
@@ -171,13 +198,18 @@ open_producer(struct err *err)
 {
 	rd_kafka_conf_t *conf;
 
+	options.kafka.statistics = options.stats != NULL;
 	if (opt_required("-t", options.topic, err) < 0 ||
 	    topic_check("-t", options.topic, err) < 0 ||
 	    kafka_conf_idempotence(&options.kafka.idempotent, err) < 0 ||
-	    kafka_conf_build(&options.kafka, KAFKA_PRODUCER, &conf, err) < 0)
+	    (options.stats != NULL &&
+		stats_open(&stats, options.stats, err) < 0) ||
+	    kafka_conf_build(&options.kafka, KAFKA_PRODUCER, &conf, err) < 0 ||
+	    producer_open(&producer, conf, (uint32_t)options.connections,
+		!options.kafka.not_durable, options.common.connect_ms, err) < 0)
 		return -1;
-	return producer_open(&producer, conf, !options.kafka.not_durable,
-	    options.common.connect_ms, err);
+	producer.stats = options.stats != NULL ? &stats : NULL;
+	return 0;
 }
 
 int
@@ -197,6 +229,7 @@ main(int argc, char **argv)
 	stream_out_init(&out, STDOUT_FILENO);
 	result = produce(&err);
 	producer_close(&producer);
+	stats_close(&stats);
 	flight_release(&flight);
 	stream_in_release(&in);
 	stream_out_release(&out);

@@ -296,7 +296,7 @@ open_producer(struct err *err)
 	    kafka_conf_build(&options.kafka, KAFKA_PRODUCER, &conf, err) < 0)
 		return -1;
 	if (producer_open(
-		&producer, conf, true, options.common.connect_ms, err) < 0)
+		&producer, conf, 1, true, options.common.connect_ms, err) < 0)
 		return -1;
 	producer.give_up = signals_stopping;
 	return 0;

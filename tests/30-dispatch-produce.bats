@@ -462,6 +462,112 @@ fails() {
 		--connect-ms 400 --check </dev/null
 }
 
+@test "--connections: several clients, receipts in order, none lost" {
+	local idempotent count
+	many 20 40 | stream-make >"$stream"
+	for idempotent in false true; do
+		for count in 2 3 8; do
+			mock
+			QIM_FANOUT_PRODUCER_IDEMPOTENCE=$idempotent produce \
+				--connections "$count" <"$stream" >"$answer"
+			run -0 jq -sc 'map(.batch) == [range(1; 21)],
+				(map(.out) | add)' <(receipts)
+			[ "$output" = $'true\n800' ]
+			# One client has a partition, so its order is kept.
+			run -0 bash -c 'kcat -C -b "$MOCK_BROKERS" -t dispatch \
+				-e -q -f "%p %s\n" | tr -d v |
+				awk "{ bad += \$2 % 8 != \$1 ||
+					(\$1 in last && \$2 <= last[\$1])
+				last[\$1] = \$2; n++ } END { print n, bad + 0 }"'
+			[ "$output" = '800 0' ]
+		done
+	done
+}
+
+@test "--connections: a key's partition is the same with any number (own mock)" {
+	mock -t keys:8
+	local count
+	{
+		hello
+		batch 1 0 40 "$(seq -s, 40 | sed -E \
+			's/([0-9]+)/[null,-1,"key-\1","x",null,[0,0]]/g')"
+		batch 2 40 41 '[null,-1,null,"none",null,[0,40]]'
+		end_line 2 41
+	} | stream-make >"$stream"
+	for count in 1 3 8; do
+		dispatch-produce -b "$MOCK_BROKERS" -t keys --connections "$count" \
+			<"$stream" >"$answer"
+	done
+	run -0 bash -c 'kcat -C -b "$MOCK_BROKERS" -t keys -e -q -f "%K %k %p\n" |
+		grep -v "^-1" | sort | uniq -c | awk "{ print \$1 }" | sort | uniq -c'
+	[ "$(xargs <<<"$output")" = '40 3' ]
+}
+
+@test "--connections: more than the topic has partitions: 78" {
+	run -78 --separate-stderr produce --connections 9 </dev/null
+	expect_message 'dispatch-produce: error: --connections: 9 are more than the 8 partitions of topic dispatch'
+	run -78 --separate-stderr produce --connections 9 --check </dev/null
+	run -0 --separate-stderr produce --connections 8 --check </dev/null
+	run -64 --separate-stderr produce --connections 65
+	expect_message "--connections: '65': wants a number from 1 to 64 connections"
+	run -64 --separate-stderr produce --connections 0
+}
+
+@test "--connections: a fatal error of any client ends the run (own mock)" {
+	# The idempotent producers' ids: two clients get one, the third doesn't.
+	mock --error init-producer-id=CLUSTER_AUTHORIZATION_FAILED:1
+	many 2 40 | stream-make >"$stream"
+	run -77 bash -c 'QIM_FANOUT_PRODUCER_IDEMPOTENCE=true dispatch-produce \
+		-b "$MOCK_BROKERS" -t dispatch --connections 3 <"$1" >"$2"' \
+		_ "$stream" "$answer"
+	expect_message 'dispatch-produce: error: kafka: Failed to acquire idempotence PID'
+}
+
+@test "--kafka-stats: a line of JSON for each client and interval, also of a short run" {
+	local file=$BATS_TEST_TMPDIR/stats
+	many 2 8 | stream-make >"$stream"
+	produce --kafka-stats "$file" -X statistics.interval.ms=100 \
+		--connections 3 <"$stream" >"$answer"
+	run -0 jq -s 'map(.name) | unique | length' "$file"
+	[ "$output" = 3 ]
+	run -0 jq -s 'map(select(.name and .txmsgs)) | group_by(.name) |
+		map(last.txmsgs) | add' "$file"
+	[ "$output" = 16 ]
+	[ "$(wc -l <"$file")" -ge 3 ]
+	# It is appended to, and an interval alone is fine.
+	local before
+	before=$(wc -l <"$file")
+	produce --kafka-stats "$file" -X statistics.interval.ms=100 \
+		<"$stream" >"$answer"
+	[ "$(wc -l <"$file")" -gt "$before" ]
+	produce -X statistics.interval.ms=100 <"$stream" >"$answer"
+	run -78 --separate-stderr produce --kafka-stats "$file" \
+		-X statistics.interval.ms=0 <"$stream"
+	expect_message "-X statistics.interval.ms: '0': refused: --kafka-stats wants 1 to 86400000 ms"
+}
+
+@test "--kafka-stats: a file that can't be opened: 66; one that takes nothing: a warning" {
+	many 2 8 | stream-make >"$stream"
+	run -66 --separate-stderr produce --kafka-stats /nonexistent/file \
+		<"$stream"
+	expect_message 'dispatch-produce: error: /nonexistent/file: No such file or directory'
+	run -0 --separate-stderr bash -c 'dispatch-produce -b "$MOCK_BROKERS" \
+		-t dispatch --kafka-stats /dev/full -X statistics.interval.ms=50 \
+		--connections 2 <"$1" >"$2"' _ "$stream" "$answer"
+	[ "$stderr" = 'dispatch-produce: warning: --kafka-stats /dev/full: No space left on device: no more is written to it' ]
+	[ "$(receipts | wc -l)" -eq 2 ]
+	# A pipe that nobody empties.
+	mkfifo "$BATS_TEST_TMPDIR/pipe"
+	run -66 --separate-stderr produce --kafka-stats "$BATS_TEST_TMPDIR/pipe" \
+		<"$stream"
+	exec 8<>"$BATS_TEST_TMPDIR/pipe"
+	head -c 65536 /dev/zero >&8
+	run -0 --separate-stderr produce --kafka-stats "$BATS_TEST_TMPDIR/pipe" \
+		-X statistics.interval.ms=50 <"$stream"
+	exec 8>&-
+	expect_message ': Resource temporarily unavailable: no more is written to it'
+}
+
 @test "-t is missing or no name, a window out of range: 64" {
 	run -64 --separate-stderr dispatch-produce -b "$MOCK_BROKERS"
 	expect_message 'dispatch-produce: error: -t: missing'

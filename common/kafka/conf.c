@@ -168,8 +168,9 @@ apply_options(rd_kafka_conf_t *conf, const struct kafka_options *options,
 	    {options->group == NULL ? NULL : "group.id", options->group},
 	    {NULL},
 	};
-	const struct property idempotence[] = {
+	const struct property own[] = {
 	    {"enable.idempotence", options->idempotent ? "true" : "false"},
+	    {options->statistics ? "statistics.interval.ms" : NULL, "1000"},
 	    {NULL},
 	};
 
@@ -177,8 +178,7 @@ apply_options(rd_kafka_conf_t *conf, const struct kafka_options *options,
 	    apply_defaults(conf, by_role[role], err) < 0 ||
 	    apply_defaults(conf, all, err) < 0)
 		return -1;
-	return role == KAFKA_PRODUCER ? apply_defaults(conf, idempotence, err)
-				      : 0;
+	return role == KAFKA_PRODUCER ? apply_defaults(conf, own, err) : 0;
 }
 
 static int

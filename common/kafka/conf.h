@@ -32,6 +32,7 @@ struct kafka_options {
 	const char *group; /* consumer, committer: group.id, or NULL */
 	bool not_durable; /* producer: acks other than all are allowed */
 	bool idempotent; /* producer: enable.idempotence */
+	bool statistics; /* producer: each second unless set otherwise */
 };
 
 /* QIM_FANOUT_PRODUCER_IDEMPOTENCE: exactly "true" or "false", unset: false;

@@ -1,6 +1,7 @@
 #include "kafka/producer.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,16 +9,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/topic.h"
 #include "kafka/error.h"
-#include "kafka/topic.h"
-#include "stream/record.h"
-
-/* A question to the brokers is asked anew after this time, at first; between
- * two, errors are looked at that no waiting can mend. */
-#define ASK_MS_FIRST 250
-#define ASK_MS_MOST 4000
-#define ASK_PAUSE_MS 100
+#include "kafka/producer-inner.h"
 
 /* The broker refuses all records of a request for the size of the whole. */
 #define TOO_LARGE \
@@ -27,12 +20,49 @@
 /* Purged records are reported within this time, or not at all. */
 #define ABANDON_MS 1000
 
-int
-producer_open(struct producer *producer, rd_kafka_conf_t *conf,
-    bool needs_offset, uint64_t connect_ms, struct err *err)
+/* The last statistics come within an interval, and a little. */
+#define STATS_MORE_MS 500
+
+static int
+make_client(struct producer *producer, struct producer_client *client,
+    const rd_kafka_conf_t *conf, struct err *err)
 {
 	static const uint64_t one = 1;
+	rd_kafka_conf_t *own = rd_kafka_conf_dup(conf);
 	char why[256];
+
+	client->handle = rd_kafka_new(RD_KAFKA_PRODUCER, own, why, sizeof(why));
+	if (client->handle == NULL) {
+		rd_kafka_conf_destroy(own);
+		return err_set(err, EX_CONFIG, "kafka: %s", why);
+	}
+	client->queue = rd_kafka_queue_get_main(client->handle);
+	rd_kafka_queue_io_event_enable(
+	    client->queue, producer->event_fd, &one, sizeof(one));
+	return 0;
+}
+
+static int
+make_clients(struct producer *producer, const rd_kafka_conf_t *conf,
+    uint32_t count, struct err *err)
+{
+	while (producer->client_count < count) {
+		struct producer_client *client =
+		    &producer->clients[producer->client_count];
+
+		if (make_client(producer, client, conf, err) < 0)
+			return -1;
+		producer->client_count++;
+	}
+	return 0;
+}
+
+int
+producer_open(struct producer *producer, rd_kafka_conf_t *conf,
+    uint32_t client_count, bool needs_offset, uint64_t connect_ms,
+    struct err *err)
+{
+	int result;
 
 	*producer = (struct producer){
 	    .event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
@@ -40,52 +70,35 @@ producer_open(struct producer *producer, rd_kafka_conf_t *conf,
 	    .connect_ms = connect_ms,
 	};
 	if (producer->event_fd < 0) {
-		rd_kafka_conf_destroy(conf);
-		return err_set(err, EX_OSERR, "eventfd: %s", strerror(errno));
+		result = err_set(err, EX_OSERR, "eventfd: %s", strerror(errno));
+	} else {
+		rd_kafka_conf_set_events(conf,
+		    RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR |
+			RD_KAFKA_EVENT_STATS);
+		result = make_clients(producer, conf, client_count, err);
 	}
-	rd_kafka_conf_set_events(
-	    conf, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR);
-	producer->client =
-	    rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof(why));
-	if (producer->client == NULL) {
-		rd_kafka_conf_destroy(conf);
+	rd_kafka_conf_destroy(conf);
+	if (result < 0)
 		producer_close(producer);
-		return err_set(err, EX_CONFIG, "kafka: %s", why);
-	}
-	producer->queue = rd_kafka_queue_get_main(producer->client);
-	rd_kafka_queue_io_event_enable(
-	    producer->queue, producer->event_fd, &one, sizeof(one));
-	return 0;
-}
-
-static void
-free_topic(struct producer_topic *topic)
-{
-	rd_kafka_topic_destroy(topic->handle);
-	free((char *)(uintptr_t)topic->name.data);
-	free(topic);
-}
-
-static void
-free_topics(struct producer *producer)
-{
-	struct producer_topic *topic = producer->topics;
-
-	while (topic != NULL) {
-		struct producer_topic *next = topic->next;
-
-		free_topic(topic);
-		topic = next;
-	}
-	producer->topics = NULL;
+	return result;
 }
 
 static void
 purge(struct producer *producer)
 {
-	rd_kafka_purge(producer->client,
-	    RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT |
-		RD_KAFKA_PURGE_F_NON_BLOCKING);
+	for (uint32_t i = 0; i < producer->client_count; i++)
+		rd_kafka_purge(producer->clients[i].handle,
+		    RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT |
+			RD_KAFKA_PURGE_F_NON_BLOCKING);
+}
+
+static bool
+has_unreported(const struct producer *producer)
+{
+	for (uint32_t i = 0; i < producer->client_count; i++)
+		if (rd_kafka_outq_len(producer->clients[i].handle) > 0)
+			return true;
+	return false;
 }
 
 void
@@ -96,7 +109,7 @@ producer_abandon(struct producer *producer)
 	int left_ms;
 
 	purge(producer);
-	while (rd_kafka_outq_len(producer->client) > 0 &&
+	while (has_unreported(producer) &&
 	    (left_ms = clock_left_ms(deadline_us, ABANDON_MS)) > 0)
 		producer_serve(producer, left_ms, &ignored);
 }
@@ -104,13 +117,14 @@ producer_abandon(struct producer *producer)
 void
 producer_close(struct producer *producer)
 {
-	if (producer->client != NULL) {
-		purge(producer);
-		rd_kafka_queue_destroy(producer->queue);
-		free_topics(producer);
-		rd_kafka_destroy(producer->client);
+	purge(producer);
+	producer_free_topics(producer);
+	for (uint32_t i = 0; i < producer->client_count; i++) {
+		rd_kafka_queue_destroy(producer->clients[i].queue);
+		rd_kafka_destroy(producer->clients[i].handle);
 	}
-	close(producer->event_fd);
+	if (producer->event_fd >= 0)
+		close(producer->event_fd);
 	*producer = (struct producer){.event_fd = -1};
 }
 
@@ -143,219 +157,88 @@ take_report(struct producer *producer, const rd_kafka_message_t *message)
 }
 
 static void
-take_error(struct producer *producer, rd_kafka_event_t *event)
+take_error(struct producer *producer, const struct producer_client *client,
+    rd_kafka_event_t *event)
 {
 	const char *reason = rd_kafka_event_error_string(event);
 
-	kafka_error_keep(producer->client, rd_kafka_event_error(event), reason,
+	kafka_error_keep(client->handle, rd_kafka_event_error(event), reason,
 	    &producer->broken);
 	snprintf(producer->last_error, sizeof(producer->last_error), "%s",
 	    reason == NULL ? "" : reason);
 }
 
-int
-producer_serve(struct producer *producer, int timeout_ms, struct err *err)
+static void
+take_stats(struct producer *producer, rd_kafka_event_t *event)
+{
+	const char *json = rd_kafka_event_stats(event);
+
+	if (producer->stats != NULL)
+		stats_write(producer->stats, json, strlen(json));
+}
+
+static void
+serve_client(struct producer *producer, const struct producer_client *client)
 {
 	const rd_kafka_message_t *message;
 	rd_kafka_event_t *event;
-	uint64_t count;
-	ssize_t ignored;
 
-	/* Emptied first: what comes from here on makes it readable again. */
-	ignored = read(producer->event_fd, &count, sizeof(count));
-	(void)ignored;
-	while ((event = rd_kafka_queue_poll(producer->queue, timeout_ms)) !=
-	    NULL) {
-		timeout_ms = 0;
+	while ((event = rd_kafka_queue_poll(client->queue, 0)) != NULL) {
 		if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR)
-			take_error(producer, event);
+			take_error(producer, client, event);
+		if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_STATS)
+			take_stats(producer, event);
 		while ((message = rd_kafka_event_message_next(event)) != NULL)
 			take_report(producer, message);
 		rd_kafka_event_destroy(event);
 	}
+}
+
+int
+producer_serve(struct producer *producer, int timeout_ms, struct err *err)
+{
+	struct pollfd wait = {.fd = producer->event_fd, .events = POLLIN};
+	uint64_t count;
+	ssize_t ignored;
+
+	if (timeout_ms > 0)
+		poll(&wait, 1, timeout_ms);
+	/* Emptied first: what comes from here on makes it readable again. */
+	ignored = read(producer->event_fd, &count, sizeof(count));
+	(void)ignored;
+	for (uint32_t i = 0; i < producer->client_count; i++)
+		serve_client(producer, &producer->clients[i]);
 	if (producer->broken.code == 0)
 		return 0;
 	*err = producer->broken;
 	return -1;
 }
 
-/* Asks once: 1 known, 0 not yet (why in *error), -1 for good. */
 static int
-ask_partitions(struct producer *producer, struct producer_topic *topic,
-    int timeout_ms, rd_kafka_resp_err_t *error, struct err *err)
+stats_interval_ms(const struct producer *producer)
 {
-	int code;
+	char text[32];
+	size_t bytes = sizeof(text);
 
-	*error = kafka_topic_ask(
-	    producer->client, topic->handle, timeout_ms, &topic->partitions);
-	if (*error == RD_KAFKA_RESP_ERR_NO_ERROR)
-		return 1;
-	code = kafka_error_code(*error);
-	if (code != EX_UNAVAILABLE && code != EX_TEMPFAIL)
-		return err_set(err, code, "topic %s: %s",
-		    (const char *)topic->name.data, rd_kafka_err2str(*error));
-	return producer_serve(producer, ASK_PAUSE_MS, err);
+	if (rd_kafka_conf_get(rd_kafka_conf(producer->clients[0].handle),
+		"statistics.interval.ms", text, &bytes) != RD_KAFKA_CONF_OK)
+		return 0;
+	return (int)strtol(text, NULL, 10);
 }
 
-static int
-refuse_topic(struct producer *producer, const struct producer_topic *topic,
-    rd_kafka_resp_err_t error, struct err *err)
+void
+producer_last_stats(struct producer *producer)
 {
-	bool no_topic = error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
-	const char *why = no_topic || producer->last_error[0] == '\0'
-	    ? rd_kafka_err2str(error)
-	    : producer->last_error;
+	struct err ignored;
+	uint64_t deadline_us, wanted;
+	int left_ms, most_ms;
 
-	return err_set(err, EX_UNAVAILABLE, "topic %s: not within %llu ms: %s",
-	    (const char *)topic->name.data,
-	    (unsigned long long)producer->connect_ms, why);
-}
-
-static int
-look_up(
-    struct producer *producer, struct producer_topic *topic, struct err *err)
-{
-	uint64_t deadline_us = clock_us() + producer->connect_ms * 1000;
-	rd_kafka_resp_err_t error, answer = RD_KAFKA_RESP_ERR__TIMED_OUT;
-	int ask_ms = ASK_MS_FIRST;
-
-	for (;;) {
-		int left_ms = clock_left_ms(deadline_us, ask_ms);
-		int known;
-
-		known = ask_partitions(
-		    producer, topic, left_ms > 0 ? left_ms : 1, &error, err);
-		if (known != 0)
-			return known < 0 ? -1 : 0;
-		if (producer->give_up != NULL && producer->give_up())
-			return err_set(err, EX_TEMPFAIL,
-			    "topic %s: told to stop before an answer",
-			    (const char *)topic->name.data);
-		/* What a broker said tells more than that the last try was
-		 * too short. */
-		if (error != RD_KAFKA_RESP_ERR__TIMED_OUT)
-			answer = error;
-		if (left_ms == 0)
-			return refuse_topic(producer, topic, answer, err);
-		ask_ms = ask_ms < ASK_MS_MOST ? ask_ms * 2 : ask_ms;
-	}
-}
-
-static struct producer_topic *
-make_topic(struct producer *producer, struct slice name, struct err *err)
-{
-	struct producer_topic *topic = calloc(1, sizeof(*topic));
-	char *copy = slice_dup(name);
-
-	if (topic != NULL && copy != NULL)
-		topic->handle =
-		    rd_kafka_topic_new(producer->client, copy, NULL);
-	if (topic == NULL || topic->handle == NULL) {
-		free(topic);
-		free(copy);
-		err_memory(err, "topic");
-		return NULL;
-	}
-	topic->name = slice_of(copy);
-	return topic;
-}
-
-int
-producer_find_topic(struct producer *producer, struct slice name,
-    struct producer_topic **topic, struct err *err)
-{
-	struct producer_topic *made;
-
-	for (*topic = producer->topics; *topic != NULL; *topic = (*topic)->next)
-		if (slice_equal((*topic)->name, name))
-			return 0;
-	if (!topic_is_name(name))
-		return err_set(
-		    err, EX_DATAERR, "its topic isn't " TOPIC_WANTED);
-	made = make_topic(producer, name, err);
-	if (made == NULL)
-		return -1;
-	if (look_up(producer, made, err) < 0) {
-		free_topic(made);
-		return -1;
-	}
-	made->next = producer->topics;
-	*topic = producer->topics = made;
-	return 0;
-}
-
-static rd_kafka_headers_t *
-make_headers(struct slice raw, struct err *err)
-{
-	struct cursor cursor;
-	struct header header;
-	rd_kafka_headers_t *headers;
-	uint32_t left;
-	int more = headers_open(raw, &cursor, &left, err);
-
-	if (more < 0)
-		return NULL;
-	headers = rd_kafka_headers_new(left);
-	while ((more = headers_next(&cursor, &left, &header, err)) == 1)
-		rd_kafka_header_add(headers, (const char *)header.name.data,
-		    (ssize_t)header.name.bytes, header.value.data,
-		    (ssize_t)header.value.bytes);
-	if (more < 0) {
-		rd_kafka_headers_destroy(headers);
-		return NULL;
-	}
-	return headers;
-}
-
-/* librdkafka takes pointers to what it never changes as void *. */
-static void *mutable(const void *data)
-{
-	return (void *)(uintptr_t)data;
-}
-
-static rd_kafka_resp_err_t
-send_one(struct producer *producer, const struct producer_record *record,
-    rd_kafka_headers_t *headers)
-{
-	if (headers == NULL)
-		return rd_kafka_produce(record->topic->handle,
-			   record->partition, 0, mutable(record->value.data),
-			   record->value.bytes, record->key.data,
-			   record->key.bytes, record->record) == 0
-		    ? RD_KAFKA_RESP_ERR_NO_ERROR
-		    : rd_kafka_last_error();
-	return rd_kafka_producev(producer->client,
-	    RD_KAFKA_V_RKT(record->topic->handle),
-	    RD_KAFKA_V_PARTITION(record->partition), RD_KAFKA_V_MSGFLAGS(0),
-	    RD_KAFKA_V_VALUE(mutable(record->value.data), record->value.bytes),
-	    RD_KAFKA_V_KEY(mutable(record->key.data), record->key.bytes),
-	    RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_OPAQUE(record->record),
-	    RD_KAFKA_V_END);
-}
-
-int
-producer_send(struct producer *producer, const struct producer_record *record,
-    struct err *err)
-{
-	rd_kafka_headers_t *headers = NULL;
-	rd_kafka_resp_err_t error;
-
-	if (record->headers.data != NULL) {
-		headers = make_headers(record->headers, err);
-		if (headers == NULL)
-			return -1;
-	}
-	error = send_one(producer, record, headers);
-	if (error == RD_KAFKA_RESP_ERR_NO_ERROR)
-		return PRODUCER_SENT;
-	if (headers != NULL)
-		rd_kafka_headers_destroy(headers);
-	if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL)
-		return PRODUCER_FULL;
-	if (error == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE)
-		return err_set(err, EX_DATAERR,
-		    "%zu bytes: larger than message.max.bytes allows",
-		    record->key.bytes + record->value.bytes);
-	return err_set(
-	    err, kafka_error_code(error), "%s", rd_kafka_err2str(error));
+	if (producer->stats == NULL)
+		return;
+	most_ms = stats_interval_ms(producer) + STATS_MORE_MS;
+	deadline_us = clock_us() + (uint64_t)most_ms * 1000;
+	wanted = producer->stats->lines + producer->client_count;
+	while (producer->stats->lines < wanted &&
+	    (left_ms = clock_left_ms(deadline_us, most_ms)) > 0)
+		producer_serve(producer, left_ms, &ignored);
 }

@@ -6,6 +6,16 @@
  * and one poll(2) serve the input, the reports and the output; producer_fd()
  * becomes readable when there are any.
  *
+ * Clients.  A producer is one librdkafka client or several, each with
+ * connections of its own: a broker serves the requests of a connection one
+ * after the other.  The partitions of each topic are split between them in
+ * ranges (not modulo: that may fall together with where the leaders are), and
+ * a record gets its partition before its client, so that each partition has
+ * exactly one, which keeps its order and makes idempotence hold.  Each client
+ * has its own queue of reports, and all of them wake the same descriptor.
+ * They aren't forwarded to one queue: librdkafka 2.0.2 takes a record that is
+ * reported there off the count of the client that owns the queue.
+ *
  * A report counts as delivered only without an error and with an offset: when
  * librdkafka retries a request it can report a record that it never saw
  * acknowledged, without an offset (R12).
@@ -18,19 +28,23 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "kafka/conf.h"
+#include "kafka/stats.h"
+
+#define PRODUCER_CLIENTS_MOST 64
 
 /* A topic that records are sent to; lives as long as the producer. */
 struct producer_topic {
 	struct producer_topic *next;
-	rd_kafka_topic_t *handle;
 	struct slice name; /* NUL terminated */
 	uint32_t partitions; /* when it was looked up */
+	uint32_t keyless; /* records without a key and partition, so far */
+	rd_kafka_topic_t *handles[]; /* one for each client */
 };
 
 struct producer_report {
 	void *record; /* as given to producer_send() */
 	const char *topic;
-	int32_t partition; /* -1: it never had one */
+	int32_t partition;
 	int code; /* 0 delivered, else an exit code */
 	const char *why; /* why not; NULL: delivered */
 };
@@ -39,14 +53,20 @@ struct producer_report {
 typedef void producer_report_fn(
     const struct producer_report *report, void *context);
 
+struct producer_client {
+	rd_kafka_t *handle;
+	rd_kafka_queue_t *queue; /* its reports, errors and statistics */
+};
+
 struct producer {
-	rd_kafka_t *client;
-	rd_kafka_queue_t *queue;
+	struct producer_client clients[PRODUCER_CLIENTS_MOST];
+	uint32_t client_count;
 	int event_fd;
 	bool needs_offset;
 	uint64_t connect_ms;
 	/* Asked while a topic is looked for: true ends it, EX_TEMPFAIL. */
 	bool (*give_up)(void);
+	struct stats *stats; /* where statistics go; NULL: nowhere */
 	struct producer_topic *topics;
 	producer_report_fn *report;
 	void *context;
@@ -62,10 +82,11 @@ struct producer_record {
 	void *record; /* comes back in the report */
 };
 
-/* Makes the client; connects nothing yet.  Takes conf in any case.
+/* Makes `client_count` clients; connects nothing yet.  Takes conf in any case.
  * -1: EX_CONFIG librdkafka refuses the configuration, EX_OSERR. */
 int producer_open(struct producer *producer, rd_kafka_conf_t *conf,
-    bool needs_offset, uint64_t connect_ms, struct err *err);
+    uint32_t client_count, bool needs_offset, uint64_t connect_ms,
+    struct err *err);
 
 /* Gives up what isn't reported yet: each record is reported as failed. */
 void producer_abandon(struct producer *producer);
@@ -98,5 +119,9 @@ int producer_fd(const struct producer *producer);
 /* Takes all reports that are there, waits up to timeout_ms for the first.
  * -1: an error that no waiting can mend, EX_NOPERM or EX_TEMPFAIL. */
 int producer_serve(struct producer *producer, int timeout_ms, struct err *err);
+
+/* Waits for one more line of statistics from each client, which is at most
+ * one interval; does nothing without producer->stats. */
+void producer_last_stats(struct producer *producer);
 
 #endif

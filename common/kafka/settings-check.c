@@ -123,6 +123,8 @@ check_producer(const struct settings *settings,
 	    settings_find(settings, "message.send.max.retries");
 	const struct setting *timeout =
 	    settings_find(settings, "message.timeout.ms");
+	const struct setting *interval =
+	    settings_find(settings, "statistics.interval.ms");
 
 	if (acks != NULL && check_acks(acks, options, err) < 0)
 		return -1;
@@ -135,6 +137,9 @@ check_producer(const struct settings *settings,
 		    retries, "an idempotent producer wants 1 or more", err);
 	if (timeout != NULL && number_of(timeout) < MESSAGE_TIMEOUT_MS_LEAST)
 		return refuse(timeout, "wants 1000 to 2147483647 ms", err);
+	if (options->statistics && interval != NULL && number_of(interval) == 0)
+		return refuse(
+		    interval, "--kafka-stats wants 1 to 86400000 ms", err);
 	return 0;
 }
 

@@ -68,7 +68,8 @@ open_producer(struct producer *producer, const char *acks, bool needs_offset,
 	assert_int_equal(
 	    kafka_conf_build(&options, KAFKA_PRODUCER, &conf, &err), 0);
 	assert_int_equal(
-	    producer_open(producer, conf, needs_offset, CONNECT_MS, &err), 0);
+	    producer_open(producer, conf, 1, needs_offset, CONNECT_MS, &err),
+	    0);
 	assert_int_equal(
 	    producer_find_topic(producer, slice_of("t"), topic, &err), 0);
 	assert_int_equal((*topic)->partitions, 2);
