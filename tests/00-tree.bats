@@ -63,7 +63,7 @@ help_synopsis() {
 	for name in fanout-plan stream-dump stream-make mailbox-apply mailbox-read; do
 		run ! linked "$name" rdkafka
 	done
-	for name in fanout-plan stream-dump outbox-read dispatch-produce offset-commit; do
+	for name in fanout-plan stream-dump outbox-read dispatch-produce offset-commit log-audit; do
 		run ! linked "$name" hiredis
 	done
 	linked outbox-read rdkafka
