@@ -21,6 +21,7 @@
 #include "base/topic.h"
 #include "kafka/consumer.h"
 #include "kafka/gather.h"
+#include "kafka/source.h"
 
 static const char synopsis[] =
     "usage: outbox-read [-hqVv] [--check] [--connect-ms ms] [--with-parent]\n"
@@ -65,27 +66,20 @@ static const struct opt table[] = {
     {0},
 };
 
+/* How long a question about partitions that join may hold up the others. */
+#define JOIN_MS 2000
+
 static struct start_rule rule;
 static struct positions positions;
 static struct kafka_client client;
 
-static struct chosen {
-	uint32_t *numbers; /* of -p; NULL: all partitions */
-	size_t count;
-} chosen;
-
-static struct source {
-	struct start_point *points; /* sorted by partition */
-	uint32_t count;
-	uint32_t *index; /* of a partition's number into points */
-} source;
+static struct source source;
 
 static struct reader {
 	struct consumer consumer;
 	struct gather gather;
 	struct stream_out out;
-	int64_t *ends; /* where each partition ends; INT64_MAX: nowhere */
-	uint32_t unfinished; /* partitions that haven't got there */
+	uint32_t unfinished; /* partitions that haven't got to their end */
 	uint64_t records;
 	bool output_failed;
 } reader;
@@ -120,8 +114,8 @@ check_options(struct err *err)
 	    parse_first(err) < 0)
 		return -1;
 	if (options.partitions != NULL &&
-	    opt_ranges("-p", options.partitions, INT32_MAX, &chosen.numbers,
-		&chosen.count, err) < 0)
+	    opt_ranges("-p", options.partitions, INT32_MAX, &source.chosen,
+		&source.chosen_count, err) < 0)
 		return -1;
 	if (rule.where == START_STORED && options.kafka.group == NULL)
 		return err_set(err, EX_CONFIG,
@@ -132,53 +126,17 @@ check_options(struct err *err)
 	return positions_read(&positions, rule.path, err);
 }
 
-/* The partitions of -p, or all. */
-static int
-choose_partitions(uint32_t topic_count, struct err *err)
-{
-	const uint32_t *numbers = chosen.numbers;
-	size_t count = numbers == NULL ? topic_count : chosen.count;
-
-	if (numbers != NULL && numbers[count - 1] >= topic_count)
-		return err_set(err, EX_CONFIG,
-		    "-p %s: topic %s has %" PRIu32 " partitions, from 0 on",
-		    options.partitions, options.topic, topic_count);
-	source.count = (uint32_t)count;
-	source.points = calloc(count, sizeof(*source.points));
-	source.index = calloc(topic_count, sizeof(*source.index));
-	for (uint32_t i = 0;
-	     source.points != NULL && source.index != NULL && i < source.count;
-	     i++) {
-		uint32_t number = numbers == NULL ? i : numbers[i];
-
-		source.points[i].partition = (int32_t)number;
-		source.index[number] = i;
-	}
-	return source.points == NULL || source.index == NULL
-	    ? err_memory(err, "partitions")
-	    : 0;
-}
-
 static int
 find_start(struct err *err)
 {
-	uint64_t deadline_us = clock_us() + options.common.connect_ms * 1000;
-	uint32_t topic_count;
-
-	if (kafka_client_partitions(
-		&client, options.topic, deadline_us, &topic_count, err) < 0 ||
-	    choose_partitions(topic_count, err) < 0 ||
-	    start_resolve(&client, &rule, &positions, options.topic,
-		topic_count, deadline_us, source.points, source.count, err) < 0)
-		return -1;
-	for (uint32_t i = 0; i < source.count; i++)
-		msg_write(MSG_INFO,
-		    "%s[%d]: from %" PRId64 " (%s), the log holds %" PRId64
-		    " to %" PRId64,
-		    options.topic, (int)source.points[i].partition,
-		    source.points[i].offset, source.points[i].how,
-		    source.points[i].low, source.points[i].high);
-	return 0;
+	source.client = &client;
+	source.topic = options.topic;
+	source.rule = &rule;
+	source.positions = &positions;
+	source.chosen_text = options.partitions;
+	source.at_end = options.at_end;
+	return source_find(
+	    &source, clock_us() + options.common.connect_ms * 1000, err);
 }
 
 static int
@@ -206,6 +164,21 @@ write_hello(struct err *err)
 	return result;
 }
 
+/* Those of the source from points[first] on. */
+static int
+add_partitions(uint32_t first, struct err *err)
+{
+	for (uint32_t i = first; i < source.count; i++) {
+		const struct start_point *point = &source.points[i];
+
+		if (gather_add(&reader.gather, point->partition, point->offset,
+			err) < 0)
+			return -1;
+		reader.unfinished += point->offset < source.ends[i];
+	}
+	return 0;
+}
+
 static int
 prepare(struct err *err)
 {
@@ -213,22 +186,14 @@ prepare(struct err *err)
 	    (size_t)options.batch_bytes, options.batch_ms * 1000};
 
 	stream_out_init(&reader.out, STDOUT_FILENO);
-	if (gather_init(&reader.gather, slice_of(options.topic), &limits,
-		source.count, err) < 0)
+	gather_init(&reader.gather, slice_of(options.topic), &limits);
+	if (add_partitions(0, err) < 0)
 		return -1;
-	reader.ends = calloc(source.count, sizeof(*reader.ends));
-	if (reader.ends == NULL)
-		return err_memory(err, "partitions");
-	for (uint32_t i = 0; i < source.count; i++) {
-		const struct start_point *point = &source.points[i];
-
-		reader.gather.all[i].partition = point->partition;
-		reader.gather.all[i].next = point->offset;
-		reader.ends[i] = options.at_end ? point->high : INT64_MAX;
-		reader.unfinished += point->offset < reader.ends[i];
-	}
-	return consumer_start(&reader.consumer, &client, options.topic,
-	    source.points, reader.ends, source.count, err);
+	if (consumer_start(&reader.consumer, &client, options.topic,
+		source.points, source.ends, source.count, err) < 0)
+		return -1;
+	reader.consumer.watch.partitions = source.topic_count;
+	return 0;
 }
 
 static int
@@ -254,8 +219,8 @@ note_gap(const struct gather_partition *at, int64_t offset)
 static void
 pass_over(uint32_t index, int64_t next, uint64_t now_us)
 {
-	if (next > reader.ends[index])
-		next = reader.ends[index];
+	if (next > source.ends[index])
+		next = source.ends[index];
 	note_gap(&reader.gather.all[index], next);
 	gather_cover(&reader.gather, index, next, now_us);
 }
@@ -271,7 +236,7 @@ take_record(
 		return err_bug(err,
 		    "a record from before its partition's "
 		    "position");
-	if (record->offset >= reader.ends[index]) {
+	if (record->offset >= source.ends[index]) {
 		pass_over(index, record->offset, now_us);
 		return 0;
 	}
@@ -295,17 +260,55 @@ take_item(enum consumer_event event, struct consumer_item *item,
 {
 	uint32_t index = source.index[item->partition];
 	const struct gather_partition *at = &reader.gather.all[index];
-	bool was_finished = at->next >= reader.ends[index];
+	bool was_finished = at->next >= source.ends[index];
 
 	if (event == CONSUMER_EOF)
 		pass_over(index, item->offset, now_us);
 	else if (take_record(index, &item->record, now_us, err) < 0)
 		return -1;
-	if (!was_finished && at->next >= reader.ends[index]) {
+	if (!was_finished && at->next >= source.ends[index]) {
 		reader.unfinished--;
 		consumer_pause(&reader.consumer, at->partition);
 	}
 	return 0;
+}
+
+/* An empty batch that names each partition from `first` on. */
+static int
+name_partitions(uint32_t first, struct err *err)
+{
+	gather_name(&reader.gather, first, clock_us());
+	return write_batch(err);
+}
+
+static bool
+has_grown(void)
+{
+	return source_can_grow(&source) &&
+	    reader.consumer.watch.partitions > source.topic_count;
+}
+
+/* Where nobody can say yet where the new partitions start, the next answer
+ * about the topic is waited for. */
+static int
+join(struct err *err)
+{
+	struct watch *watch = &reader.consumer.watch;
+	uint32_t first = source.count;
+
+	if (source_join(&source, watch->partitions, clock_us() + JOIN_MS * 1000,
+		err) < 0) {
+		watch->partitions = source.topic_count;
+		return err->code == EX_UNAVAILABLE || err->code == EX_TEMPFAIL
+		    ? 0
+		    : -1;
+	}
+	if (gather_is_open(&reader.gather) && write_batch(err) < 0)
+		return -1;
+	if (add_partitions(first, err) < 0 || name_partitions(first, err) < 0)
+		return -1;
+	return consumer_join(
+	    &reader.consumer, source.points + first, source.count - first, err);
 }
 
 /* How long the next poll may wait: not beyond the batch's time. */
@@ -327,7 +330,7 @@ step(struct err *err)
 	int event = consumer_poll(&reader.consumer, wait_ms(), &item, err);
 	uint64_t now_us = clock_us();
 
-	if (event < 0)
+	if (event < 0 || (has_grown() && join(err) < 0))
 		return -1;
 	if (event != CONSUMER_NOTHING &&
 	    take_item((enum consumer_event)event, &item, now_us, err) < 0)
@@ -355,10 +358,7 @@ read_records(struct err *err)
 {
 	struct err ignored;
 
-	if (write_hello(err) < 0)
-		return -1;
-	gather_name_all(&reader.gather, clock_us());
-	if (write_batch(err) < 0)
+	if (write_hello(err) < 0 || name_partitions(0, err) < 0)
 		return -1;
 	while (!is_finished()) {
 		if (step(err) == 0)
@@ -386,7 +386,6 @@ run(struct err *err)
 	consumer_release(&reader.consumer);
 	gather_release(&reader.gather);
 	stream_out_release(&reader.out);
-	free(reader.ends);
 	return result;
 }
 
@@ -410,9 +409,8 @@ main(int argc, char **argv)
 		result = find_start(&err);
 	if (result == 0 && !options.common.check)
 		result = run(&err);
-	free(source.points);
-	free(source.index);
-	free(chosen.numbers);
+	source_release(&source);
+	free(source.chosen);
 	positions_release(&positions);
 	_exit(result < 0 ? msg_fail(&err) : EX_OK); /* see kafka/client.h */
 }

@@ -32,6 +32,7 @@ static const struct property consumer[] = {
     {"check.crcs", "true"},
     {"fetch.wait.max.ms", "100"},
     {"fetch.error.backoff.ms", "100"},
+    {"topic.metadata.refresh.interval.ms", "30000"},
     {NULL},
 };
 

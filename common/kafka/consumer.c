@@ -3,14 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "kafka/error.h"
 #include "stream/pack.h"
-
-/* After this time without a record, and after a first no. */
-#define CHECK_US 5000000
-#define CHECK_AGAIN_US 1000000
-#define CHECK_TIMEOUT_MS 1000
 
 /* For the bounds of the log, when the program is about to end. */
 #define BOUNDS_TIMEOUT_MS 5000
@@ -25,6 +19,7 @@ consumer_start(struct consumer *consumer, struct kafka_client *client,
 	rd_kafka_resp_err_t error;
 
 	*consumer = (struct consumer){.client = client, .topic = topic};
+	watch_init(&consumer->watch, client, topic);
 	buf_init(&consumer->headers);
 	for (size_t i = 0; i < count; i++)
 		if (points[i].offset < ends[i])
@@ -36,6 +31,28 @@ consumer_start(struct consumer *consumer, struct kafka_client *client,
 	if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
 		return kafka_error_set(err, error, topic);
 	return 0;
+}
+
+int
+consumer_join(struct consumer *consumer, const struct start_point *points,
+    size_t count, struct err *err)
+{
+	rd_kafka_topic_partition_list_t *list =
+	    rd_kafka_topic_partition_list_new((int)count);
+	rd_kafka_error_t *error;
+	int result = 0;
+
+	for (size_t i = 0; i < count; i++)
+		rd_kafka_topic_partition_list_add(
+		    list, consumer->topic, points[i].partition)
+		    ->offset = points[i].offset;
+	error = rd_kafka_incremental_assign(consumer->client->handle, list);
+	rd_kafka_topic_partition_list_destroy(list);
+	if (error != NULL)
+		result = kafka_error_set(
+		    err, rd_kafka_error_code(error), consumer->topic);
+	rd_kafka_error_destroy(error);
+	return result;
 }
 
 static void
@@ -147,8 +164,6 @@ take_record(
 	rd_kafka_timestamp_type_t type;
 	rd_kafka_resp_err_t error;
 
-	consumer->check_us = 0;
-	consumer->missing = false;
 	item->partition = message->partition;
 	item->offset = message->offset;
 	item->record = (struct record){.offset = message->offset,
@@ -170,40 +185,24 @@ take_record(
 	return CONSUMER_RECORD;
 }
 
-/* Two answers in a row count, for a broker that has just come up may not know
- * all topics. */
-static int
-check_topic(struct consumer *consumer, struct err *err)
-{
-	bool was_missing = consumer->missing;
-
-	if (kafka_client_poll(consumer->client, err) < 0)
-		return -1;
-	if (consumer->check_us == 0)
-		consumer->check_us = clock_us() + CHECK_US;
-	if (clock_us() < consumer->check_us)
-		return CONSUMER_NOTHING;
-	consumer->missing = !kafka_client_has_topic(
-	    consumer->client, consumer->topic, CHECK_TIMEOUT_MS);
-	if (consumer->missing && was_missing)
-		return err_set(err, EX_UNAVAILABLE,
-		    "topic %s: it isn't there any more", consumer->topic);
-	consumer->check_us =
-	    clock_us() + (consumer->missing ? CHECK_AGAIN_US : CHECK_US);
-	return CONSUMER_NOTHING;
-}
-
 int
 consumer_poll(struct consumer *consumer, int timeout_ms,
     struct consumer_item *item, struct err *err)
 {
 	drop_message(consumer);
+	if (watch_look(&consumer->watch, err) < 0)
+		return -1;
 	consumer->message =
 	    rd_kafka_consumer_poll(consumer->client->handle, timeout_ms);
-	if (consumer->message == NULL)
-		return check_topic(consumer, err);
+	if (consumer->message == NULL) {
+		watch_note(&consumer->watch, false);
+		return kafka_client_poll(consumer->client, err) < 0
+		    ? -1
+		    : CONSUMER_NOTHING;
+	}
 	if (consumer->message->err != RD_KAFKA_RESP_ERR_NO_ERROR)
 		return take_event(consumer, item, err);
+	watch_note(&consumer->watch, true);
 	return take_record(consumer, item, err);
 }
 

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "kafka/client.h"
 #include "kafka/start.h"
+#include "kafka/watch.h"
 #include "stream/record.h"
 
 enum consumer_event {
@@ -24,8 +25,7 @@ struct consumer {
 	const char *topic; /* not owned */
 	rd_kafka_message_t *message; /* that the last item points into */
 	struct buf headers;
-	uint64_t check_us; /* when to ask whether the topic is still there */
-	bool missing; /* the last answer was no */
+	struct watch watch;
 };
 
 struct consumer_item {
@@ -41,14 +41,15 @@ int consumer_start(struct consumer *consumer, struct kafka_client *client,
     size_t count, struct err *err);
 void consumer_release(struct consumer *consumer);
 
+/* Begins to fetch more partitions, without disturbing the others; -1. */
+int consumer_join(struct consumer *consumer, const struct start_point *points,
+    size_t count, struct err *err);
+
 /*
- * librdkafka says nothing when a topic is deleted; it would wait for good, or
- * go on in the middle of another topic of that name.  So a reader without
- * work asks now and then.
- *
  * Waits for the next event, at most timeout_ms; brokers that are gone are
  * waited for.  -1: EX_DATAERR an offset out of range (with the bounds of the
- * log) or a damaged record, EX_NOPERM, EX_UNAVAILABLE the topic has gone.
+ * log), a damaged record, or fewer partitions, EX_NOPERM, EX_UNAVAILABLE the
+ * topic has gone.
  */
 int consumer_poll(struct consumer *consumer, int timeout_ms,
     struct consumer_item *item, struct err *err);

@@ -2,20 +2,12 @@
 
 #include <stdlib.h>
 
-int
+void
 gather_init(struct gather *gather, struct slice topic,
-    const struct gather_limits *limits, uint32_t count, struct err *err)
+    const struct gather_limits *limits)
 {
-	*gather =
-	    (struct gather){.limits = *limits, .topic = topic, .count = count};
+	*gather = (struct gather){.limits = *limits, .topic = topic};
 	buf_init(&gather->records);
-	gather->all = calloc(count, sizeof(*gather->all));
-	gather->src = calloc(count, sizeof(*gather->src));
-	if (gather->all == NULL || gather->src == NULL)
-		return err_memory(err, "partitions");
-	for (uint32_t i = 0; i < count; i++)
-		gather->all[i].src = GATHER_UNMOVED;
-	return 0;
 }
 
 void
@@ -25,6 +17,27 @@ gather_release(struct gather *gather)
 	free(gather->src);
 	buf_release(&gather->records);
 	*gather = (struct gather){0};
+}
+
+int
+gather_add(
+    struct gather *gather, int32_t partition, int64_t next, struct err *err)
+{
+	size_t count = (size_t)gather->count + 1;
+	struct gather_partition *all =
+	    realloc(gather->all, checked_multiply(count, sizeof(*all)));
+	struct range *src;
+
+	if (all == NULL)
+		return err_memory(err, "partitions");
+	gather->all = all;
+	src = realloc(gather->src, checked_multiply(count, sizeof(*src)));
+	if (src == NULL)
+		return err_memory(err, "partitions");
+	gather->src = src;
+	all[gather->count++] =
+	    (struct gather_partition){partition, next, GATHER_UNMOVED};
+	return 0;
 }
 
 /* The range of a partition in this batch, begun where it has none. */
@@ -44,9 +57,9 @@ range_of(struct gather *gather, uint32_t index, uint64_t now_us)
 }
 
 void
-gather_name_all(struct gather *gather, uint64_t now_us)
+gather_name(struct gather *gather, uint32_t first, uint64_t now_us)
 {
-	for (uint32_t i = 0; i < gather->count; i++)
+	for (uint32_t i = first; i < gather->count; i++)
 		range_of(gather, i, now_us);
 }
 

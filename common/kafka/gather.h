@@ -5,7 +5,8 @@
  * `next`; a record at or behind it moves the partition over it, and over the
  * offsets before it that hold none (compaction, transaction markers).  So the
  * ranges of all batches cover each offset from the start on exactly once.
- * A batch names only the partitions that moved.
+ * A batch names only the partitions that moved, but for those that join: an
+ * empty batch of their own names them first.
  */
 #ifndef QIM_KAFKA_GATHER_H
 #define QIM_KAFKA_GATHER_H
@@ -39,7 +40,7 @@ struct gather {
 	struct slice topic; /* not owned */
 	struct gather_partition *all; /* owned */
 	uint32_t count;
-	struct range *src; /* owned, room for all partitions */
+	struct range *src; /* owned, room for all of them */
 	uint32_t src_count;
 	struct buf records;
 	uint32_t record_count;
@@ -47,14 +48,18 @@ struct gather {
 	uint64_t batches; /* written */
 };
 
-/* Makes room for `count` partitions; -1 EX_OSERR.  The caller sets
- * all[i].partition and .next, then calls gather_name_all(). */
-int gather_init(struct gather *gather, struct slice topic,
-    const struct gather_limits *limits, uint32_t count, struct err *err);
+void gather_init(struct gather *gather, struct slice topic,
+    const struct gather_limits *limits);
 void gather_release(struct gather *gather);
 
-/* Makes the next batch an empty one that names every partition. */
-void gather_name_all(struct gather *gather, uint64_t now_us);
+/* Adds all[count], which is to be covered from `next` on; -1 EX_OSERR.
+ * gather_name() is due before its first record. */
+int gather_add(
+    struct gather *gather, int32_t partition, int64_t next, struct err *err);
+
+/* Makes the next batch an empty one that names each partition from
+ * all[first] on.  Only when no batch is open. */
+void gather_name(struct gather *gather, uint32_t first, uint64_t now_us);
 
 /* The most that a record takes, packed. */
 size_t gather_record_bytes(const struct record *record);

@@ -337,3 +337,31 @@ start_resolve(struct kafka_client *client, const struct start_rule *rule,
 	free(stored);
 	return result == 0 ? check_bounds(topic, points, count, err) : -1;
 }
+
+/* No file is asked: one that knew them would have been refused. */
+int
+start_resolve_joined(struct kafka_client *client, const struct start_rule *rule,
+    const char *topic, uint32_t partitions, uint64_t deadline_us,
+    struct start_point *points, size_t count, struct err *err)
+{
+	const struct start_rule beginning = {.where = START_BEGINNING};
+	int64_t *stored;
+
+	if (start_resolve_explicit(
+		client, &beginning, topic, deadline_us, points, count, err) < 0)
+		return -1;
+	if (rule->where != START_STORED && rule->where != START_FILE)
+		return 0;
+	stored = ask_stored(client, topic, partitions, deadline_us, err);
+	if (stored == NULL)
+		return -1;
+	for (size_t i = 0; i < count; i++) {
+		int64_t offset = stored[points[i].partition];
+
+		points[i].how = offset < 0 ? "first" : "stored";
+		if (offset >= 0)
+			points[i].offset = offset;
+	}
+	free(stored);
+	return check_bounds(topic, points, count, err);
+}

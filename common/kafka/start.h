@@ -64,6 +64,14 @@ int start_resolve(struct kafka_client *client, const struct start_rule *rule,
     uint64_t deadline_us, struct start_point *points, size_t count,
     struct err *err);
 
+/* The same for partitions that the topic got while it was read: where the
+ * rule is STORED or FILE and the group has stored an offset, from there, else
+ * from their beginning, whatever the rule. */
+int start_resolve_joined(struct kafka_client *client,
+    const struct start_rule *rule, const char *topic, uint32_t partitions,
+    uint64_t deadline_us, struct start_point *points, size_t count,
+    struct err *err);
+
 /* The same for one rule of BEGINNING, END, OFFSET or TIME. */
 int start_resolve_explicit(struct kafka_client *client,
     const struct start_rule *rule, const char *topic, uint64_t deadline_us,

@@ -19,12 +19,10 @@ static int
 begin(void **state)
 {
 	(void)state;
-	if (gather_init(&gather, slice_of("t"), &limits, 2, &err) < 0)
+	gather_init(&gather, slice_of("t"), &limits);
+	if (gather_add(&gather, 4, 10, &err) < 0)
 		return -1;
-	gather.all[0].partition = 4;
-	gather.all[0].next = 10;
-	gather.all[1].partition = 6;
-	return 0;
+	return gather_add(&gather, 6, 0, &err);
 }
 
 static int
@@ -79,12 +77,33 @@ static void
 first_batch_names_all(void **state)
 {
 	(void)state;
-	gather_name_all(&gather, 1);
+	gather_name(&gather, 0, 1);
 	assert_int_equal(gather.src_count, 2);
 	check_range(0, 4, 10, 10);
 	check_range(1, 6, 0, 0);
 	write_away();
 	assert_int_equal(gather.batches, 1);
+}
+
+/* A batch names who joins, without a record, before its first. */
+static void
+joins_are_named(void **state)
+{
+	(void)state;
+	gather_name(&gather, 0, 1);
+	write_away();
+	assert_int_equal(gather_add(&gather, 9, 0, &err), 0);
+	assert_int_equal(gather_add(&gather, 7, 3, &err), 0);
+	gather_name(&gather, 2, 1);
+	assert_int_equal(gather.src_count, 2);
+	assert_int_equal(gather.record_count, 0);
+	check_range(0, 9, 0, 0);
+	check_range(1, 7, 3, 3);
+	write_away();
+	take(3, 4, 1);
+	take(0, 10, 1);
+	check_range(0, 7, 3, 5);
+	check_range(1, 4, 10, 11);
 }
 
 static void
@@ -166,6 +185,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(first_batch_names_all, begin, end),
+	    cmocka_unit_test_setup_teardown(joins_are_named, begin, end),
 	    cmocka_unit_test_setup_teardown(ranges_cover_holes, begin, end),
 	    cmocka_unit_test_setup_teardown(full_by_count, begin, end),
 	    cmocka_unit_test_setup_teardown(full_by_bytes, begin, end),
