@@ -1,18 +1,22 @@
 /*
- * base: numbers and lists of options, masking, lines, base64, views.
+ * base: numbers and lists of options, masking, lines, locks, base64, views.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/lines.h"
+#include "base/lock.h"
 #include "base/msg.h"
 #include "base/opt.h"
 #include "stream/base64.h"
@@ -211,6 +215,148 @@ test_views(void **state)
 	buf_release(&buf);
 }
 
+static void
+check_lock_name(
+    const char *group, const char *topic, char name[LOCK_NAME_BYTES])
+{
+	lock_name((const char *const[]){group, topic, "C"}, 3, name);
+	assert_in_range(strlen(name), 20, 255);
+	assert_null(strchr(name, '/'));
+}
+
+static void
+test_lock_names(void **state)
+{
+	char name[LOCK_NAME_BYTES], other[LOCK_NAME_BYTES], longest[400];
+
+	(void)state;
+	check_lock_name("a/b", "t.1", name);
+	assert_memory_equal(name, "a%2Fb:t.1:C:", 12);
+	check_lock_name("a%2Fb", "t.1", other);
+	assert_memory_equal(other, "a%252Fb:t.1:C:", 14);
+	/* What the readable part doesn't tell apart the hash does. */
+	check_lock_name("a", "b", name);
+	check_lock_name("a:b", "", other);
+	assert_string_not_equal(name, other);
+	memset(longest, '\n', sizeof(longest));
+	longest[399] = '\0';
+	check_lock_name(longest, longest, name);
+	longest[398] = 'x';
+	check_lock_name(longest, longest, other);
+	assert_int_equal(strlen(name), strlen(other));
+	assert_string_not_equal(name, other);
+}
+
+static char lock_parent[] = "/tmp/qim-test-locks-XXXXXX";
+
+static void
+open_lock(struct lock *lock)
+{
+	struct lock_folder folder;
+	char path[64];
+	struct err err;
+
+	snprintf(path, sizeof(path), "%s/a", lock_parent);
+	assert_int_equal(lock_folder_open(&folder, path, &err), 0);
+	assert_int_equal(lock_open(lock, &folder, "file", &err), 0);
+	lock_folder_release(&folder);
+}
+
+/* Another process that holds 5 of the file until it is killed. */
+static pid_t
+start_holder(void)
+{
+	struct lock lock;
+	struct err err;
+	pid_t child, holder;
+	int ready[2];
+	char byte;
+
+	assert_int_equal(pipe(ready), 0);
+	child = fork();
+	if (child == 0) {
+		open_lock(&lock);
+		if (lock_take(&lock, 5, &holder, &err) == 1)
+			holder = (pid_t)write(ready[1], "", 1);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return child;
+}
+
+static void
+test_locks(void **state)
+{
+	pid_t child, holder = -1;
+	struct lock lock;
+	struct err err;
+
+	(void)state;
+	assert_non_null(mkdtemp(lock_parent));
+	child = start_holder();
+	open_lock(&lock);
+	assert_int_equal(lock_take(&lock, 5, &holder, &err), 0);
+	assert_int_equal(holder, child);
+	assert_int_equal(lock_take(&lock, 4, &holder, &err), 1);
+	assert_int_equal(lock_take(&lock, 6, &holder, &err), 1);
+	assert_int_equal(lock_take(&lock, UINT32_MAX, &holder, &err), 1);
+	assert_int_equal(lock_take(&lock, 4, &holder, &err), 1);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	assert_int_equal(lock_take(&lock, 5, &holder, &err), 1);
+	assert_int_equal(unlink(lock.path), 0);
+	lock_release(&lock);
+}
+
+static void
+check_default(const char *expected)
+{
+	struct lock_folder folder;
+	struct err err;
+
+	assert_int_equal(lock_folder_open(&folder, NULL, &err), 0);
+	assert_string_equal(folder.path, expected);
+	lock_folder_release(&folder);
+}
+
+/* Those of a user: root becomes one, who has no other use here. */
+static void
+test_lock_folders(void **state)
+{
+	char *saved = getenv("XDG_RUNTIME_DIR"), expected[64];
+	uid_t user = geteuid() == 0 ? 54321 : geteuid();
+
+	(void)state;
+	assert_int_equal(chown(lock_parent, user, (gid_t)-1), 0);
+	assert_int_equal(seteuid(user), 0);
+	snprintf(expected, sizeof(expected), "%s/qim", lock_parent);
+	setenv("XDG_RUNTIME_DIR", lock_parent, 1);
+	check_default(expected);
+	assert_int_equal(rmdir(expected), 0);
+	snprintf(expected, sizeof(expected), "/tmp/qim-%u", (unsigned)user);
+	setenv("XDG_RUNTIME_DIR", "not/absolute", 1);
+	check_default(expected);
+	unsetenv("XDG_RUNTIME_DIR");
+	check_default(expected);
+	rmdir(expected);
+	assert_int_equal(seteuid(getuid()), 0);
+	if (saved != NULL)
+		setenv("XDG_RUNTIME_DIR", saved, 1);
+}
+
+static void
+remove_locks(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/a", lock_parent);
+	rmdir(path);
+	rmdir(lock_parent);
+}
+
 int
 main(void)
 {
@@ -219,10 +365,16 @@ main(void)
 	    cmocka_unit_test(test_ranges),
 	    cmocka_unit_test(test_masking),
 	    cmocka_unit_test(test_lines),
+	    cmocka_unit_test(test_lock_names),
+	    cmocka_unit_test(test_locks),
+	    cmocka_unit_test(test_lock_folders),
 	    cmocka_unit_test(test_base64),
 	    cmocka_unit_test(test_views),
 	};
+	int result;
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+	result = cmocka_run_group_tests_name("base", tests, NULL, NULL);
+	remove_locks();
+	return result;
 }
