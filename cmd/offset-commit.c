@@ -19,11 +19,13 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/lock.h"
 #include "base/msg.h"
 #include "base/opt.h"
 #include "base/program.h"
 #include "base/signals.h"
 #include "kafka/committer.h"
+#include "kafka/locks.h"
 #include "kafka/move.h"
 #include "stream/stream.h"
 
@@ -31,9 +33,16 @@ static const char synopsis[] =
     "usage: offset-commit [-hqVv] [--check] [--connect-ms ms] [--with-parent]\n"
     "                     -b brokers -g group [-F file] [-X name=value] ...\n"
     "                     [--interval ms] [--every-batch] [--dry-run]\n"
+    "                     [--lock-dir folder]\n"
     "                     [--set topic[:partitions]=where] ...\n";
 
 #define INTERVAL_MS 100
+
+/* Kafka forgets the offset of a partition 7 days after its last commit
+ * (offsets.retention.minutes), though the group is read: commit each again
+ * long before. */
+#define RENEW_US (UINT64_C(4) * 3600 * 1000000)
+
 #define NOT_GIVEN UINT64_MAX
 
 static struct options {
@@ -42,6 +51,7 @@ static struct options {
 	uint64_t interval_ms;
 	bool every_batch;
 	bool dry_run;
+	const char *lock_dir;
 	struct opt_list set;
 } options = {.interval_ms = NOT_GIVEN};
 
@@ -53,11 +63,14 @@ static const struct opt table[] = {
     {0, "interval", OPT_NUMBER, &options.interval_ms, 0, 60000, "ms"},
     {0, "every-batch", OPT_FLAG, &options.every_batch},
     {0, "dry-run", OPT_FLAG, &options.dry_run},
+    {0, "lock-dir", OPT_TEXT, &options.lock_dir},
     {0, "set", OPT_LIST, &options.set},
     {0},
 };
 
+static struct lock_folder lock_folder;
 static struct kafka_client client;
+static struct locks locks;
 static struct committer committer;
 static struct stream_in input;
 static struct moves moves;
@@ -106,36 +119,64 @@ check_hello(const struct hello *hello, struct err *err)
 	return 0;
 }
 
+/* A --dry-run takes no locks: it may run beside the chain. */
+static int
+open_locks(struct err *err)
+{
+	return locks_open(&locks, options.dry_run ? NULL : &lock_folder,
+	    &client, options.kafka.group, deadline_us(), err);
+}
+
+static int
+add_start(const struct start *start, struct err *err)
+{
+	if (locks_take(&locks, start->topic, start->partition, err) < 0)
+		return -1;
+	return commits_add(&committer.commits, start->topic, start->partition,
+	    start->offset, err);
+}
+
 static int
 begin(struct err *err)
 {
 	const struct committer_settings settings = {
 	    .interval_us = options.every_batch ? 0 : options.interval_ms * 1000,
 	    .deadline_us = options.common.connect_ms * 1000,
+	    .renew_us = RENEW_US,
 	    .dry_run = options.dry_run};
 	const struct hello *hello = &input.hello;
 	struct stream_item item;
 
 	if (stream_in_wait(&input, &item, err) < 0)
 		return -1;
-	if (check_hello(hello, err) < 0 ||
+	if (check_hello(hello, err) < 0 || open_locks(err) < 0 ||
 	    committer_open(&committer, &client, &settings, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < hello->start_count; i++)
-		if (commits_add(&committer.commits, hello->start[i].topic,
-			hello->start[i].partition, hello->start[i].offset,
-			err) < 0)
+		if (add_start(&hello->start[i], err) < 0)
 			return -1;
 	return committer_read(&committer, deadline_us(), err);
+}
+
+static int
+take_range(const struct range *range, struct err *err)
+{
+	struct commits *commits = &committer.commits;
+	bool is_new = coverage_find(&commits->coverage, range->topic,
+			  range->partition) == commits->coverage.count;
+
+	if (is_new &&
+	    locks_take(&locks, range->topic, range->partition, err) < 0)
+		return -1;
+	return commits_acknowledge(commits, range->topic, range->partition,
+	    range->from, range->next, err);
 }
 
 static int
 take_receipt(const struct item_head *head, struct err *err)
 {
 	for (uint32_t i = 0; i < head->src_count; i++)
-		if (commits_acknowledge(&committer.commits, head->src[i].topic,
-			head->src[i].partition, head->src[i].from,
-			head->src[i].next, err) < 0)
+		if (take_range(&head->src[i], err) < 0)
 			return -1;
 	return 0;
 }
@@ -245,10 +286,12 @@ report_moves(struct err *err)
 static int
 move_group(struct err *err)
 {
-	if (moves_resolve(&moves, &client, deadline_us(), err) < 0)
+	if (moves_resolve(&moves, &client, deadline_us(), err) < 0 ||
+	    open_locks(err) < 0 || moves_lock(&moves, &locks, err) < 0 ||
+	    moves_read(&moves, &client, deadline_us(), err) < 0)
 		return -1;
 	if (!options.dry_run &&
-	    committer_commit_once(&client, moves.to, deadline_us(), err) < 0)
+	    moves_commit(&moves, &client, deadline_us(), err) < 0)
 		return -1;
 	return report_moves(err);
 }
@@ -258,22 +301,23 @@ work(struct err *err)
 {
 	int result;
 
+	if (!options.dry_run &&
+	    lock_folder_open(&lock_folder, options.lock_dir, err) < 0)
+		return err_prefix(err, "--lock-dir");
 	if (kafka_client_open(&client, &options.kafka, KAFKA_COMMITTER,
 		options.common.connect_ms, err) < 0)
 		return -1;
 	/* A chain drains after a first signal; these have nothing to drain. */
 	if (options.common.check || options.set.count > 0)
 		client.give_up = signals_stopping;
-	if (options.common.check) {
-		result = kafka_client_reach(&client, deadline_us(), err);
-	} else if (options.set.count > 0) {
-		result = move_group(err);
-	} else {
-		stream_in_init(&input, STDIN_FILENO, STREAM_RECEIPTS);
-		result = commit_receipts(err);
-		stream_in_release(&input);
-		committer_release(&committer);
-	}
+	if (options.common.check)
+		return kafka_client_reach(&client, deadline_us(), err);
+	if (options.set.count > 0)
+		return move_group(err);
+	stream_in_init(&input, STDIN_FILENO, STREAM_RECEIPTS);
+	result = commit_receipts(err);
+	stream_in_release(&input);
+	committer_release(&committer);
 	return result;
 }
 
@@ -292,5 +336,7 @@ main(int argc, char **argv)
 		return msg_fail(&err);
 	result = work(&err);
 	moves_release(&moves);
+	locks_release(&locks);
+	lock_folder_release(&lock_folder);
 	_exit(result < 0 ? msg_fail(&err) : EX_OK); /* see kafka/client.h */
 }

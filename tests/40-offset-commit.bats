@@ -162,7 +162,7 @@ count_commits() {
 @test "no broker: 69 at the deadline; refused group: 77" {
 	{ hello '[[0,0]]' && finish 0; } | makes
 	commits 69 -b 127.0.0.1:1 --connect-ms 300
-	expect_message 'committed offsets of the group: not within 300 ms'
+	expect_message 'brokers: not within 300 ms'
 	run -69 offset_commit --check -b 127.0.0.1:1 --connect-ms 300
 	expect_message 'brokers: not within 300 ms'
 	run -0 offset_commit --check
@@ -308,8 +308,9 @@ is_committed() {
 	[ "$status" = 75 ]
 }
 
+# As on two hosts: the locks of one are nothing to the other.
 @test "two chains with one group: the slow one moves nothing back, and says so" {
-	opens
+	opens --lock-dir "$BATS_TEST_TMPDIR/elsewhere"
 	{ hello '[[0,0],[1,0]]' && receipt 1 0,0,5; } | stream-make >"$stream.first"
 	{
 		hello '[[0,0],[1,0]]'
@@ -328,6 +329,112 @@ is_committed() {
 	wait "$pid"
 	[ "$(committed)" = '0 90, 1 3' ]
 	[ "$(<"$BATS_TEST_TMPDIR/err")" = 'offset-commit: warning: t[0]: committed is 90, and not by this program: somebody else commits for this group' ]
+}
+
+# holds RECEIPT...: offset-commit in the background with these receipts, which
+# it has committed, and an open input.
+holds() {
+	opens
+	{ hello '[[0,0]]' && receipt 1 0,0,5; } | stream-make >&7
+	wait_until 10 is_committed '0 5, 1 none'
+}
+
+@test "a second one for a partition of the group: 78 with the pid and the file" {
+	local file
+	holds
+	{ hello '[[1,3],[0,5]]' && receipt 1 0,5,9 1,3,9 && finish 1; } | makes
+	commits 78
+	expect_message "offset-commit: error: t[0]: locked by pid $pid: it commits for this group already: /"
+	file=${stderr##* }
+	[[ -f $file && ${file##*/} == "$group:t:mockCluster"*:???????????????? ]]
+	# Only partition 1 is free, and for --set it is the same.
+	run -78 --separate-stderr offset_commit --set t:0=0
+	expect_message "t[0]: locked by pid $pid: "
+	offset_commit -q --set t:1=7
+	{ hello '[[1,7]]' && receipt 1 1,7,9 && finish 1; } | makes
+	commits 0
+	# Neither commits anything.
+	run -0 --separate-stderr offset_commit --set t=0 --dry-run
+	{ hello '[[0,5]]' && receipt 1 0,5,9 && finish 1; } | makes
+	commits 0 --dry-run
+	[ "$(committed)" = '0 5, 1 9' ]
+	# Nothing is left of one that was killed.
+	kill -KILL "$pid"
+	wait "$pid" || true
+	commits 0
+	[ "$(committed)" = '0 9, 1 9' ]
+	[ -f "$file" ]
+}
+
+@test "a partition that joins later is another's: 78, the rest committed" {
+	holds
+	{
+		hello '[[1,0]]'
+		receipt 1 1,0,4
+		receipt 2 0,5,5
+		finish 2
+	} | makes
+	commits 78
+	expect_message "t[0]: locked by pid $pid: "
+	[ "$(committed)" = '0 5, 1 4' ]
+}
+
+@test "the lock of one that is about to end is waited for" {
+	holds
+	{ hello '[[0,5]]' && receipt 1 0,5,9 && finish 1; } | makes
+	(
+		sleep 0.5
+		kill -KILL "$pid"
+	) 3>&- &
+	commits 0
+	[ "$(committed)" = '0 9, 1 none' ]
+}
+
+@test "--lock-dir: made where it isn't there; 78 where it isn't one's own" {
+	local dir=$BATS_TEST_TMPDIR/locks theirs=/usr
+	{ hello '[[0,0]]' && receipt 1 0,0,5 && finish 1; } | makes
+	commits 0 --lock-dir "$dir/"
+	[ "$(stat -c %a "$dir")" = 700 ]
+	compgen -G "$dir/$group:t:*" >/dev/null
+	# Whoever tidies temporary folders leaves these alone.
+	[ "$(stat -c %a "$dir"/*)" = 1600 ]
+	refuses() {
+		# Nobody listens at port 1: before anything is connected.
+		for more in '' --check '--set t=0'; do
+			# shellcheck disable=SC2086
+			commits 78 -b 127.0.0.1:1 --lock-dir "$1" $more
+			[ "$stderr" = "offset-commit: error: --lock-dir: $2" ] ||
+				fail "$stderr"
+		done
+	}
+	ln -s "$dir" "$dir-link"
+	refuses "$dir-link" "$dir-link: a symbolic link or no folder: wants a folder of this user's own"
+	refuses "$dir-link//" "$dir-link: a symbolic link or no folder: wants a folder of this user's own"
+	refuses "$stream" "$stream: a symbolic link or no folder: wants a folder of this user's own"
+	refuses "$dir/a/b" "$dir/a/b: No such file or directory: wants a folder of this user's own"
+	chmod 770 "$dir"
+	refuses "$dir" "$dir: mode 0770 lets others write to it, wants 0700"
+	chmod 755 "$dir"
+	run -0 offset_commit --check --lock-dir "$dir"
+	if ((EUID == 0)); then
+		theirs=$dir
+		chown 12345 "$dir"
+	fi
+	refuses "$theirs" "$theirs: belongs to uid $(stat -c %u "$theirs"), wants uid $EUID"
+	run -64 offset_commit --lock-dir ''
+	expect_message '--lock-dir: empty'
+	# It takes none.
+	commits 0 --lock-dir "$dir" --dry-run
+}
+
+@test "no descriptor for the lock folder: 71" {
+	local status=0
+	# Its standard three and those for signals.
+	prlimit --nofile=5 offset-commit -b 127.0.0.1:1 -g g \
+		--lock-dir "$BATS_TEST_TMPDIR/locks" \
+		2>"$BATS_TEST_TMPDIR/err" 3>&- 4>&- || status=$?
+	[ "$status" = 71 ]
+	[ "$(<"$BATS_TEST_TMPDIR/err")" = "offset-commit: error: --lock-dir: $BATS_TEST_TMPDIR/locks: Too many open files" ]
 }
 
 @test "a first TERM ends nothing: it reads on to the end" {
@@ -378,6 +485,22 @@ is_committed() {
 
 # The last ones have mocks of their own, which end the others'.
 
+@test "1000 partitions in one commit; -v says as many as fit" {
+	mock -t big:1000
+	jq -nc --arg group "$group" '[range(1000)] as $all |
+		{qim: 1, minor: 0, kind: "receipts", from: "made-up", run: 7,
+			topic: "big", group: $group, durable: true,
+			start: [$all[] | ["big", ., 0, "first"]]},
+		{batch: 1, src: [$all[] | ["big", ., 0, . + 1]], in: 1, out: 1,
+			dead: 0, bytes: 0, at: []},
+		{end: true, batches: 1, records: 1}' | makes
+	commits 0 -v --interval 60000
+	[[ ${stderr%$'\n'*} == *': big[0] none -> 0, big[1] none -> 0, '*', 9'??' more' ]]
+	[[ ${stderr##*$'\n'} == *': big[0] 0 -> 1, big[1] 0 -> 2, '*', 9'??' more' ]]
+	offset_commit --set big=0 --dry-run -q |
+		awk '$2 != NR { exit 1 } END { exit NR != 1000 }'
+}
+
 @test "an error that passes: what is committed is read again, then 0" {
 	mock --error offset-commit=NOT_COORDINATOR:1 \
 		--error offset-commit=COORDINATOR_LOAD_IN_PROGRESS:2
@@ -422,6 +545,45 @@ is_committed() {
 	{ hello '[[0,0]]' && receipt 1 0,0,5 && finish 1; } | makes
 	commits 69 --connect-ms 1000
 	expect_message 'not committed within 1000 ms: Broker: Unknown topic or partition: t[0] none -> '
+}
+
+@test "--set without an answer: 75, and how to find out" {
+	mock --error offset-commit=COORDINATOR_LOAD_IN_PROGRESS:1000
+	run -75 offset_commit --set t=0 --connect-ms 1000
+	expect_message '--set: no success within 1000 ms: Broker: Coordinator load in progress: it may be done: --set with --dry-run tells'
+}
+
+told_to_wait() {
+	grep -q 'again in' "$BATS_TEST_TMPDIR/err"
+}
+
+@test "while it waits for a commit a first TERM ends nothing, a second all: 75" {
+	local status=0
+	mock --error offset-commit=COORDINATOR_LOAD_IN_PROGRESS:1000
+	opens -v --connect-ms 60000
+	{ hello '[[0,0]]' && receipt 1 0,0,5 && finish 1; } | stream-make >&7
+	exec 7>&-
+	wait_until 10 told_to_wait
+	kill -TERM "$pid"
+	sleep 0.3
+	kill -0 "$pid"
+	kill -TERM "$pid"
+	wait "$pid" || status=$?
+	[ "$status" = 75 ]
+	[ "$(tail -n 1 "$BATS_TEST_TMPDIR/err")" = 'offset-commit: error: abandoned: second signal' ]
+}
+
+@test "--set while there is no answer: a TERM ends it: 75" {
+	local status=0
+	mock --error offset-commit=COORDINATOR_LOAD_IN_PROGRESS:1000
+	offset-commit -b "$MOCK_BROKERS" -g "$group" --set t=0 \
+		--connect-ms 60000 2>"$BATS_TEST_TMPDIR/err" 3>&- &
+	pid=$!
+	sleep 1
+	kill -TERM "$pid"
+	wait "$pid" || status=$?
+	[ "$status" = 75 ]
+	grep -q 'told to stop before an answer' "$BATS_TEST_TMPDIR/err"
 }
 
 @test "the broker dies before a commit: 75 within the deadline" {

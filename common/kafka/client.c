@@ -164,22 +164,6 @@ kafka_client_partitions(struct kafka_client *client, const char *topic,
 	return result;
 }
 
-bool
-kafka_client_has_topic(
-    struct kafka_client *client, const char *topic, int timeout_ms)
-{
-	rd_kafka_topic_t *local =
-	    rd_kafka_topic_new(client->handle, topic, NULL);
-	rd_kafka_resp_err_t error;
-	uint32_t unused;
-
-	if (local == NULL)
-		return true;
-	error = kafka_topic_ask(client->handle, local, timeout_ms, &unused);
-	rd_kafka_topic_destroy(local);
-	return error != RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
-}
-
 int
 kafka_client_reach(
     struct kafka_client *client, uint64_t deadline_us, struct err *err)
@@ -188,6 +172,24 @@ kafka_client_reach(
 
 	return wait_metadata(
 	    client, NULL, "brokers", deadline_us, &unused, err);
+}
+
+int
+kafka_client_cluster(struct kafka_client *client, uint64_t deadline_us,
+    char **id, struct err *err)
+{
+	char *theirs;
+
+	/* Which brings the id too. */
+	if (kafka_client_reach(client, deadline_us, err) < 0)
+		return -1;
+	theirs = rd_kafka_clusterid(client->handle, 0);
+	if (theirs == NULL)
+		return err_set(err, EX_UNAVAILABLE,
+		    "brokers: they don't tell the id of their cluster");
+	*id = strdup(theirs);
+	rd_kafka_mem_free(client->handle, theirs);
+	return *id == NULL ? err_memory(err, "cluster id") : 0;
 }
 
 static rd_kafka_resp_err_t

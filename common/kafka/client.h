@@ -50,14 +50,14 @@ int kafka_client_poll(struct kafka_client *client, struct err *err);
 int kafka_client_partitions(struct kafka_client *client, const char *topic,
     uint64_t deadline_us, uint32_t *count, struct err *err);
 
-/* One try, of at most timeout_ms: false where a broker says that the topic
- * isn't there; true where it is, or nobody answers. */
-bool kafka_client_has_topic(
-    struct kafka_client *client, const char *topic, int timeout_ms);
-
 /* Waits for an answer of any broker: -1 as above. */
 int kafka_client_reach(
     struct kafka_client *client, uint64_t deadline_us, struct err *err);
+
+/* The id of the cluster, malloc()ed, which no two clusters share; -1 as
+ * above. */
+int kafka_client_cluster(struct kafka_client *client, uint64_t deadline_us,
+    char **id, struct err *err);
 
 /* Sets each offset of the list to what the group has committed,
  * RD_KAFKA_OFFSET_INVALID where it has nothing; -1 as above, EX_TEMPFAIL an

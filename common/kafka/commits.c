@@ -1,8 +1,11 @@
 #include "kafka/commits.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/topic.h"
 
 void
 commits_release(struct commits *commits)
@@ -163,6 +166,46 @@ commits_renew(struct commits *commits)
 		commits->all[i].renew = true;
 		commits->all[i].known = false;
 	}
+}
+
+/* "topic[7] none -> 9223372036854775807", and ", " before it. */
+#define MOVE_BYTES (TOPIC_BYTES_MAX + 64)
+#define MORE_BYTES 24
+
+static size_t
+describe_one(const struct commits *commits, size_t index, int64_t to,
+    const char *before, char *text)
+{
+	const struct covered *covered = &commits->coverage.all[index];
+	char old[24] = "none";
+
+	if (commits->all[index].committed >= 0)
+		snprintf(old, sizeof(old), "%" PRId64,
+		    commits->all[index].committed);
+	return (size_t)snprintf(text, MOVE_BYTES, "%s%s[%d] %s -> %" PRId64,
+	    before, covered->topic, (int)covered->partition, old, to);
+}
+
+void
+commits_describe(const struct commits *commits, char *text, size_t bytes)
+{
+	size_t used = 0, more = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < commits->coverage.count; i++) {
+		int64_t to = commits->in_flight ? commits->all[i].sent
+						: wanted(commits, i);
+
+		if (to < 0)
+			continue;
+		if (bytes - used < MOVE_BYTES + MORE_BYTES)
+			more++;
+		else
+			used += describe_one(
+			    commits, i, to, used > 0 ? ", " : "", text + used);
+	}
+	if (more > 0)
+		snprintf(text + used, bytes - used, ", %zu more", more);
 }
 
 bool

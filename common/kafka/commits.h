@@ -83,6 +83,11 @@ void commits_fail(struct commits *commits);
  * after its last commit. */
 void commits_renew(struct commits *commits);
 
+/* What is in flight, or else not committed: "t[0] 1 -> 2, t[1] none -> 3", as
+ * much as fits, then ", 5 more"; `bytes` at least COMMITS_TEXT_BYTES. */
+#define COMMITS_TEXT_BYTES 340
+void commits_describe(const struct commits *commits, char *text, size_t bytes);
+
 /* True when all that was acknowledged is committed, and every start. */
 bool commits_are_done(const struct commits *commits);
 

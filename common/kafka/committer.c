@@ -10,20 +10,12 @@
 
 #include "base/clock.h"
 #include "base/msg.h"
-#include "kafka/error.h"
+#include "kafka/answer.h"
 
 #define BACKOFF_FIRST_US 100000
 #define BACKOFF_MOST_US 2000000
 
-/* Kafka forgets the offset of a partition 7 days after its last commit
- * (offsets.retention.minutes), though the group is read: commit each again
- * long before. */
-#define RENEW_US (UINT64_C(4) * 3600 * 1000000)
-
 #define WAIT_MOST_MS 3600000
-
-/* How long a refused login may go unnoticed. */
-#define SLICE_MS 200
 
 int
 committer_open(struct committer *committer, struct kafka_client *client,
@@ -34,7 +26,7 @@ committer_open(struct committer *committer, struct kafka_client *client,
 	*committer = (struct committer){.settings = *settings,
 	    .client = client,
 	    .backoff_us = BACKOFF_FIRST_US,
-	    .renew_us = clock_us() + RENEW_US};
+	    .renew_us = clock_us() + settings->renew_us};
 	committer->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (committer->wake_fd < 0)
 		return err_set(err, EX_OSERR, "eventfd: %s", strerror(errno));
@@ -117,38 +109,6 @@ committer_read(
 	return result;
 }
 
-/* The moves of a commit, "t[0] 1 -> 2, t[1] ...", as many as fit. */
-static void
-describe(const struct commits *commits, char *text, size_t bytes)
-{
-	size_t used = 0;
-	uint32_t left = 0;
-
-	text[0] = '\0';
-	for (size_t i = 0; i < commits->coverage.count; i++) {
-		const struct commits_entry *entry = &commits->all[i];
-		const struct covered *covered = &commits->coverage.all[i];
-		int64_t to = entry->sent >= 0 ? entry->sent : covered->next;
-		char old[24] = "none";
-
-		if (commits->in_flight ? entry->sent < 0
-				       : to <= entry->committed)
-			continue;
-		if (bytes - used < 330) {
-			left++;
-			continue;
-		}
-		if (entry->committed >= 0)
-			snprintf(
-			    old, sizeof(old), "%" PRId64, entry->committed);
-		used += (size_t)snprintf(text + used, bytes - used,
-		    "%s%s[%d] %s -> %" PRId64, used > 0 ? ", " : "",
-		    covered->topic, (int)covered->partition, old, to);
-	}
-	if (left > 0)
-		snprintf(text + used, bytes - used, ", %" PRIu32 " more", left);
-}
-
 static int
 refuse_late(const struct committer *committer, const char *why, struct err *err)
 {
@@ -156,29 +116,11 @@ refuse_late(const struct committer *committer, const char *why, struct err *err)
 	    committer->last_error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
 	char moves[ERR_TEXT_BYTES - 100];
 
-	describe(&committer->commits, moves, sizeof(moves));
+	commits_describe(&committer->commits, moves, sizeof(moves));
 	return err_set(err, no_topic ? EX_UNAVAILABLE : EX_TEMPFAIL,
 	    "not committed within %llu ms: %s: %s",
 	    (unsigned long long)committer->settings.deadline_us / 1000, why,
 	    moves);
-}
-
-/* 1 an error that may pass, -1 one that doesn't, with *err. */
-static int
-judge(rd_kafka_resp_err_t error, struct err *err)
-{
-	int code = kafka_error_code(error);
-
-	if (error == RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID ||
-	    error == RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION ||
-	    error == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS)
-		return err_set(err, EX_CONFIG,
-		    "commit: refused, the group has members: some consumer "
-		    "has subscribed with its name (%s)",
-		    rd_kafka_err2name(error));
-	if (code == EX_UNAVAILABLE || code == EX_TEMPFAIL)
-		return 1;
-	return kafka_error_set(err, error, "commit");
 }
 
 static void
@@ -190,7 +132,7 @@ say_done(const struct committer *committer, uint64_t took_us)
 
 	if (level > msg_get_level())
 		return;
-	describe(&committer->commits, moves, sizeof(moves));
+	commits_describe(&committer->commits, moves, sizeof(moves));
 	if (dry_run)
 		msg_write(level, "dry run: would commit: %s", moves);
 	else
@@ -216,7 +158,7 @@ take_result(
 		take_success(committer);
 		return 0;
 	}
-	if (judge(error, err) < 0)
+	if (answer_judge(error, err) < 0)
 		return -1;
 	msg_write(MSG_INFO, "commit: %s: again in %llu ms",
 	    rd_kafka_err2str(error),
@@ -267,22 +209,6 @@ send_commit(struct committer *committer, struct err *err)
 	return 0;
 }
 
-/* The error of a commit's result: librdkafka gives that of any partition as
- * the whole's, but looks only at the last where all have one. */
-static rd_kafka_resp_err_t
-result_of(rd_kafka_event_t *event)
-{
-	const rd_kafka_topic_partition_list_t *list =
-	    rd_kafka_event_topic_partition_list(event);
-	rd_kafka_resp_err_t error = rd_kafka_event_error(event);
-
-	for (int i = 0; error == RD_KAFKA_RESP_ERR_NO_ERROR && list != NULL &&
-	     i < list->cnt;
-	     i++)
-		error = list->elems[i].err;
-	return error;
-}
-
 static int
 take_events(struct committer *committer, struct err *err)
 {
@@ -300,7 +226,8 @@ take_events(struct committer *committer, struct err *err)
 	while (result == 0 &&
 	    (event = rd_kafka_queue_poll(committer->queue, 0)) != NULL) {
 		if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_OFFSET_COMMIT)
-			result = take_result(committer, result_of(event), err);
+			result =
+			    take_result(committer, answer_error(event), err);
 		rd_kafka_event_destroy(event);
 	}
 	return result;
@@ -340,7 +267,7 @@ committer_work(struct committer *committer, struct err *err)
 	}
 	if (now_us >= committer->renew_us) {
 		commits_renew(commits);
-		committer->renew_us = now_us + RENEW_US;
+		committer->renew_us = now_us + committer->settings.renew_us;
 	}
 	if (committer->trouble_us != 0 &&
 	    now_us - committer->trouble_us >= committer->settings.deadline_us)
@@ -387,53 +314,5 @@ committer_finish(struct committer *committer, struct err *err)
 		if (commits_are_done(&committer->commits))
 			return 0;
 		poll(&wait, 1, committer_wait_ms(committer));
-	}
-}
-
-static rd_kafka_resp_err_t
-try_once(struct kafka_client *client,
-    const rd_kafka_topic_partition_list_t *list, uint64_t deadline_us,
-    struct err *err)
-{
-	rd_kafka_queue_t *queue = rd_kafka_queue_new(client->handle);
-	rd_kafka_resp_err_t error =
-	    rd_kafka_commit_queue(client->handle, list, queue, NULL, NULL);
-	rd_kafka_event_t *event = NULL;
-
-	while (error == RD_KAFKA_RESP_ERR_NO_ERROR && event == NULL) {
-		if (clock_left_ms(deadline_us, 1) == 0)
-			error = RD_KAFKA_RESP_ERR__TIMED_OUT;
-		else if (kafka_client_poll(client, err) < 0)
-			error = RD_KAFKA_RESP_ERR__AUTHENTICATION;
-		else
-			event = rd_kafka_queue_poll(
-			    queue, clock_left_ms(deadline_us, SLICE_MS));
-	}
-	if (event != NULL)
-		error = result_of(event);
-	if (event != NULL)
-		rd_kafka_event_destroy(event);
-	rd_kafka_queue_destroy(queue);
-	return error;
-}
-
-int
-committer_commit_once(struct kafka_client *client,
-    const rd_kafka_topic_partition_list_t *list, uint64_t deadline_us,
-    struct err *err)
-{
-	for (;;) {
-		rd_kafka_resp_err_t error =
-		    try_once(client, list, deadline_us, err);
-
-		if (error == RD_KAFKA_RESP_ERR_NO_ERROR)
-			return 0;
-		if (kafka_client_poll(client, err) < 0 || judge(error, err) < 0)
-			return -1;
-		if (clock_left_ms(deadline_us, 1) == 0)
-			return err_set(err, EX_TEMPFAIL,
-			    "not committed in time: %s",
-			    rd_kafka_err2str(error));
-		poll(NULL, 0, clock_left_ms(deadline_us, 100));
 	}
 }

@@ -16,6 +16,7 @@
 struct committer_settings {
 	uint64_t interval_us; /* least time from one commit to the next */
 	uint64_t deadline_us; /* most for one, with all its tries */
+	uint64_t renew_us; /* each offset is committed again after so long */
 	bool dry_run; /* say it and take it for done */
 };
 
@@ -60,11 +61,5 @@ int committer_work(struct committer *committer, struct err *err);
 
 /* Works until all that was acknowledged is committed; 0 or -1 as above. */
 int committer_finish(struct committer *committer, struct err *err);
-
-/* One commit of `list`, waited for; retried until the deadline.
- * -1 as committer_work(). */
-int committer_commit_once(struct kafka_client *client,
-    const rd_kafka_topic_partition_list_t *list, uint64_t deadline_us,
-    struct err *err);
 
 #endif

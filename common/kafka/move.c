@@ -1,10 +1,18 @@
 #include "kafka/move.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/topic.h"
+#include "kafka/answer.h"
+
+/* How long a refused login or a signal may go unnoticed. */
+#define SLICE_MS 200
+
+#define LOOK "it may be done: --set with --dry-run tells"
 
 #define WHERE_ALLOWED \
 	(1U << START_BEGINNING | 1U << START_END | 1U << START_OFFSET | \
@@ -141,6 +149,84 @@ moves_resolve(struct moves *moves, struct kafka_client *client,
 		if (resolve_one(
 			moves, &moves->all[i], client, deadline_us, err) < 0)
 			return -1;
+	return 0;
+}
+
+int
+moves_lock(const struct moves *moves, struct locks *locks, struct err *err)
+{
+	for (int i = 0; i < moves->to->cnt; i++)
+		if (locks_take(locks, slice_of(moves->to->elems[i].topic),
+			moves->to->elems[i].partition, err) < 0)
+			return -1;
+	return 0;
+}
+
+int
+moves_read(struct moves *moves, struct kafka_client *client,
+    uint64_t deadline_us, struct err *err)
+{
 	moves->from = rd_kafka_topic_partition_list_copy(moves->to);
 	return kafka_client_committed(client, moves->from, deadline_us, err);
+}
+
+static bool
+told_to_stop(const struct kafka_client *client)
+{
+	return client->give_up != NULL && client->give_up();
+}
+
+static rd_kafka_resp_err_t
+commit_once(struct kafka_client *client,
+    const rd_kafka_topic_partition_list_t *list, uint64_t deadline_us,
+    struct err *err)
+{
+	rd_kafka_queue_t *queue = rd_kafka_queue_new(client->handle);
+	rd_kafka_resp_err_t error =
+	    rd_kafka_commit_queue(client->handle, list, queue, NULL, NULL);
+	rd_kafka_event_t *event = NULL;
+
+	while (error == RD_KAFKA_RESP_ERR_NO_ERROR && event == NULL) {
+		if (clock_left_ms(deadline_us, 1) == 0 || told_to_stop(client))
+			error = RD_KAFKA_RESP_ERR__TIMED_OUT;
+		else if (kafka_client_poll(client, err) < 0)
+			error = RD_KAFKA_RESP_ERR__AUTHENTICATION;
+		else
+			event = rd_kafka_queue_poll(
+			    queue, clock_left_ms(deadline_us, SLICE_MS));
+	}
+	if (event != NULL)
+		error = answer_error(event);
+	if (event != NULL)
+		rd_kafka_event_destroy(event);
+	rd_kafka_queue_destroy(queue);
+	return error;
+}
+
+int
+moves_commit(const struct moves *moves, struct kafka_client *client,
+    uint64_t deadline_us, struct err *err)
+{
+	rd_kafka_resp_err_t error, why = RD_KAFKA_RESP_ERR__TIMED_OUT;
+
+	for (;;) {
+		error = commit_once(client, moves->to, deadline_us, err);
+		if (error == RD_KAFKA_RESP_ERR_NO_ERROR)
+			return 0;
+		/* What the brokers have said says more. */
+		if (error != RD_KAFKA_RESP_ERR__TIMED_OUT)
+			why = error;
+		if (kafka_client_poll(client, err) < 0 ||
+		    answer_judge(error, err) < 0)
+			return -1;
+		if (told_to_stop(client))
+			return err_set(err, EX_TEMPFAIL,
+			    "--set: told to stop before an answer: " LOOK);
+		if (clock_left_ms(deadline_us, 1) == 0)
+			return err_set(err, EX_TEMPFAIL,
+			    "--set: no success within %" PRIu64
+			    " ms: %s: " LOOK,
+			    client->limit_ms, rd_kafka_err2str(why));
+		poll(NULL, 0, clock_left_ms(deadline_us, SLICE_MS));
+	}
 }

@@ -242,6 +242,35 @@ renewal_commits_what_is_there(void **state)
 	assert_false(commits_are_due(&commits));
 }
 
+static void
+what_a_message_says(void **state)
+{
+	char text[1000];
+
+	(void)state;
+	add(0, 5);
+	add(1, 7);
+	add(2, 0);
+	set_committed(0, 5);
+	set_committed(1, -1);
+	set_committed(2, 9);
+	acknowledge(0, 5, 6);
+	acknowledge(2, 0, 8);
+	commits_describe(&commits, text, sizeof(text));
+	assert_string_equal(text, "t[0] 5 -> 6, t[1] none -> 7");
+	set_committed(0, 5);
+	assert_int_equal(commits_begin(&commits), 2);
+	/* What is in flight, not what came after it. */
+	acknowledge(0, 6, 90);
+	commits_describe(&commits, text, sizeof(text));
+	assert_string_equal(text, "t[0] 5 -> 6, t[1] none -> 7");
+	commits_describe(&commits, text, COMMITS_TEXT_BYTES);
+	assert_string_equal(text, "t[0] 5 -> 6, 1 more");
+	commits_succeed(&commits);
+	commits_describe(&commits, text, sizeof(text));
+	assert_string_equal(text, "t[0] 6 -> 90");
+}
+
 /* The model: what the broker has, and what was acknowledged. */
 static int64_t broker[PARTITIONS];
 static int64_t acked[PARTITIONS];
@@ -380,6 +409,7 @@ main(void)
 	    cmocka_unit_test_teardown(
 		partition_that_joins_in_the_middle, forget),
 	    cmocka_unit_test_teardown(renewal_commits_what_is_there, forget),
+	    cmocka_unit_test_teardown(what_a_message_says, forget),
 	    cmocka_unit_test_teardown(random_schedules, forget),
 	};
 
