@@ -119,12 +119,13 @@ gone() {
 	short_chain
 	run -0 "$fanout" -bbroker:1 -t outbox --tap "fanout-plan=/dev/null" \
 		-d dispatch -g group -X a=1 -F file -X 'b= 2' -n32 -o 17 \
+		--lock-dir /locks \
 		--first=end --dead-letter dead --connect-ms 500 -q \
 		--stage outbox-read=--batch --stage=outbox-read='7 8'
 	[ "$(tr '\n' '|' <"$notes/outbox-read.args")" = '-b|broker:1|-t|outbox|-g|group|-X|a=1|-F|file|-X|b= 2|-o|17|--first|end|-q|--connect-ms|500|--batch|7 8|--with-parent|' ]
 	[ "$(tr '\n' ' ' <"$notes/fanout-plan.args")" = '-n 32 --dead-letter dead -q --connect-ms 500 --with-parent ' ]
 	[ "$(tr '\n' '|' <"$notes/dispatch-produce.args")" = '-b|broker:1|-X|a=1|-F|file|-X|b= 2|-t|dispatch|-q|--connect-ms|500|--with-parent|' ]
-	[ "$(tr '\n' '|' <"$notes/offset-commit.args")" = '-b|broker:1|-g|group|-X|a=1|-F|file|-X|b= 2|-q|--connect-ms|500|--with-parent|' ]
+	[ "$(tr '\n' '|' <"$notes/offset-commit.args")" = '-b|broker:1|-g|group|-X|a=1|-F|file|-X|b= 2|--lock-dir|/locks|-q|--connect-ms|500|--with-parent|' ]
 }
 
 @test "all stages end well: 0, and -v has a line for each" {
@@ -356,11 +357,12 @@ gone() {
 	fake mailbox-read "ls '$TMPDIR' >'$notes/before'; echo dispatch 0 17"
 	fake outbox-read 'cat /dev/stdin'
 	run -0 "$mailbox" -b x -t dispatch -g group -r unix:/redis -n 8 --prefix p \
-		--user u --password-file f --connect-ms 900
+		--user u --password-file f --connect-ms 900 --lock-dir=/locks
 	[ "$output" = 'dispatch 0 17' ]
 	[ "$(tr '\n' ' ' <"$notes/mailbox-read.args")" = '--connect-ms 900 -r unix:/redis -n 8 --prefix p --user u --password-file f positions -t dispatch ' ]
 	[ "$(tr '\n' ' ' <"$notes/mailbox-apply.args")" = '-r unix:/redis -n 8 --prefix p --user u --password-file f --connect-ms 900 --with-parent ' ]
 	[ "$(tr '\n' ' ' <"$notes/outbox-read.args")" = '-b x -t dispatch -g group --connect-ms 900 -o @/dev/stdin --with-parent ' ]
+	[ "$(tr '\n' ' ' <"$notes/offset-commit.args")" = '-b x -g group --lock-dir /locks --connect-ms 900 --with-parent ' ]
 	[ -z "$(ls "$TMPDIR")" ]
 	rm "$notes/outbox-read.pid"
 	fake mailbox-read 'exit 69'
@@ -450,6 +452,24 @@ start_mailbox() {
 	done
 	kill "$fanout_pid"
 	wait "$fanout_pid"
+}
+
+@test "a second chain with the group on this host: 78, the first goes on" {
+	need_servers
+	redis=unix:$REDIS_SOCKET prefix=$(unique second)
+	start_both --lock-dir "$BATS_TEST_TMPDIR/locks"
+	messages | head -n 30 | outbox-write -b "$MOCK_BROKERS" -t outbox
+	wait_until 20 has_entries 90
+	run -78 --separate-stderr "$fanout" -b "$MOCK_BROKERS" -t outbox \
+		-d dispatch -g fanout -n 8 --first beginning \
+		--lock-dir "$BATS_TEST_TMPDIR/locks"
+	expect_message "offset-commit: error: outbox[0]: locked by pid $(pgrep -P "$fanout_pid" -x offset-commit): it commits for this group already: $BATS_TEST_TMPDIR/locks/fanout:outbox:"
+	expect_message 'qim-fanout: error: offset-commit: exit 78'
+	messages | tail -n 30 | outbox-write -b "$MOCK_BROKERS" -t outbox
+	wait_until 20 has_entries 180
+	kill "$fanout_pid" "$mailbox_pid"
+	wait "$fanout_pid"
+	wait "$mailbox_pid"
 }
 
 @test "a wrong order of stages is refused: 76" {
