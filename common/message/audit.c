@@ -44,16 +44,19 @@ audit_release(struct audit *audit)
 	audit_init(audit, audit->seed);
 }
 
-/* Bytes as a key.  One hash in 2^128 is 0, which is no key. */
+/* Bytes as a key, another one for each salt.  The salt is added to the hash:
+ * as its seed it would give equal hashes to some pairs of short bytes and
+ * near seeds.  One key in 2^128 would be 0, which is none. */
 static struct table_key
-key_of(struct slice bytes, uint64_t seed)
+key_of(const struct audit *audit, struct slice bytes, uint64_t salt)
 {
 	XXH128_hash_t hash =
-	    XXH3_128bits_withSeed(bytes.data, bytes.bytes, seed);
+	    XXH3_128bits_withSeed(bytes.data, bytes.bytes, audit->seed);
+	struct table_key key = {hash.high64, hash.low64 + salt};
 
-	if (hash.high64 == 0 && hash.low64 == 0)
-		hash.low64 = 1;
-	return (struct table_key){hash.high64, hash.low64};
+	if (key.high == 0 && key.low == 0)
+		key.low = 1;
+	return key;
 }
 
 static int
@@ -82,8 +85,8 @@ static uint64_t
 find_group(struct audit *audit, struct slice name)
 {
 	bool added, is_nil = name.data == NULL;
-	struct group_entry *entry = table_take(
-	    &audit->groups, key_of(name, audit->seed + is_nil), &added);
+	struct group_entry *entry =
+	    table_take(&audit->groups, key_of(audit, name, is_nil), &added);
 
 	if (entry == NULL)
 		return 0;
@@ -110,14 +113,13 @@ see(struct audit *audit, uint64_t group, uint64_t seq, bool *added)
 	return 0;
 }
 
-/* The same of an id, whose group is the seed of its hash. */
+/* The same of an id. */
 static int
 see_id(struct audit *audit, uint64_t group, struct slice id, bool *added)
 {
-	return table_take(
-		   &audit->ids, key_of(id, audit->seed + group), added) == NULL
-	    ? -1
-	    : 0;
+	struct table_key key = key_of(audit, id, group);
+
+	return table_take(&audit->ids, key, added) == NULL ? -1 : 0;
 }
 
 static int

@@ -139,6 +139,22 @@ test_ids(void **state)
 	assert_int_equal(add("a", 3, "", 0), AUDIT_DUPLICATE);
 }
 
+/* Different ids stay different, whatever their groups. */
+static void
+test_many_short_ids(void **state)
+{
+	char group[16], id[16];
+
+	(void)state;
+	for (unsigned i = 0; i < 200000; i++) {
+		snprintf(group, sizeof(group), "%u", i % 1000);
+		snprintf(id, sizeof(id), "%u", i);
+		assert_int_not_equal(
+		    add(group, i * 7919U % 65536, id, 0), AUDIT_DUPLICATE);
+	}
+	assert_int_equal(audit.groups.count, 1000);
+}
+
 static void
 test_gaps(void **state)
 {
@@ -423,6 +439,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(
 		test_groups_and_partitions, start, stop),
 	    cmocka_unit_test_setup_teardown(test_ids, start, stop),
+	    cmocka_unit_test_setup_teardown(test_many_short_ids, start, stop),
 	    cmocka_unit_test_setup_teardown(test_gaps, start, stop),
 	    cmocka_unit_test_setup_teardown(
 		test_gaps_from_a_number, start, stop),
