@@ -83,13 +83,11 @@ static const struct opt table[] = {
 
 static struct start_rule rule;
 static struct kafka_client client;
-static struct scan scan;
+static struct scan scan = {.source = {.client = &client, .rule = &rule}};
 static struct audit audit;
 static struct pick pick;
 static struct jsonl output;
 
-static uint32_t *chosen; /* of -p; NULL: all partitions */
-static size_t chosen_count;
 static bool unexpected[KIND_COUNT];
 static uint64_t found[KIND_COUNT];
 static uint64_t records, missing;
@@ -142,6 +140,7 @@ add_field(const char *name)
 static int
 check_options(struct err *err)
 {
+	struct source *source = &scan.source;
 	const unsigned allowed =
 	    1U << START_BEGINNING | 1U << START_OFFSET | 1U << START_TIME;
 
@@ -149,9 +148,11 @@ check_options(struct err *err)
 	    topic_check("-t", options.topic, err) < 0 ||
 	    start_parse("-o", options.where, allowed, &rule, err) < 0)
 		return -1;
+	source->topic = options.topic;
+	source->chosen_text = options.partitions;
 	if (options.partitions != NULL &&
-	    opt_ranges("-p", options.partitions, INT32_MAX, &chosen,
-		&chosen_count, err) < 0)
+	    opt_ranges("-p", options.partitions, INT32_MAX, &source->chosen,
+		&source->chosen_count, err) < 0)
 		return -1;
 	if (options.from != NULL &&
 	    opt_number("--from", options.from, 0, AUDIT_SEQ_MAX, NULL,
@@ -178,8 +179,8 @@ begin(struct err *err)
 	audit.first = options.first;
 	pick_init(&pick);
 	jsonl_init(&output, STDOUT_FILENO);
-	return scan_start(&scan, &client, options.topic, chosen, chosen_count,
-	    &rule, clock_us() + options.common.connect_ms * 1000, err);
+	return scan_start(
+	    &scan, clock_us() + options.common.connect_ms * 1000, err);
 }
 
 /* Counts one of a kind; true where it is listed too. */
@@ -379,7 +380,7 @@ release(void)
 	audit_release(&audit);
 	pick_release(&pick);
 	jsonl_release(&output);
-	free(chosen);
+	free(scan.source.chosen);
 }
 
 int

@@ -84,7 +84,7 @@ refuses() {
 }
 
 @test "78, 65, 66, 69, 77: as outbox-read has them" {
-	refuses 78 'partition 3: topic wrong has 2, from 0 on' -t wrong -p 0,3
+	refuses 78 '-p 0,3: topic wrong has 2 partitions, from 0 on' -t wrong -p 0,3
 	refuses 78 "-X auto.offset.reset: 'latest': refused" \
 		-t wrong -X auto.offset.reset=latest
 	refuses 65 'wrong[0]: offset out of range: start 50 (explicit), the log holds 0 to 9' \
@@ -226,7 +226,7 @@ refuses() {
 
 @test "-v tells the bounds of each partition" {
 	run -0 --separate-stderr audit -v -t words --seq seq
-	expect_message 'log-audit: info: words[0]: from 0, the log holds 0 to 3000'
+	expect_message 'log-audit: info: words[0]: from 0 (explicit), the log holds 0 to 3000'
 }
 
 @test "a reader that is gone: 75; a full disk: 74" {

@@ -9,13 +9,11 @@
 #define QIM_KAFKA_SCAN_H
 
 #include "kafka/consumer.h"
+#include "kafka/source.h"
 
 struct scan {
+	struct source source; /* a point's offset moves on with the scan */
 	struct consumer consumer;
-	const char *topic; /* not owned */
-	struct start_point *points; /* .offset moves on with the scan */
-	uint32_t *index; /* of a partition's number into points */
-	uint32_t count;
 	uint32_t unfinished; /* partitions that aren't at their end */
 };
 
@@ -25,13 +23,10 @@ enum scan_event {
 	SCAN_END, /* all was read */
 };
 
-/* Finds the start and end of the partitions `numbers` (NULL: of all), and
- * begins to read them.  The rule is one of BEGINNING, END, OFFSET, TIME.
- * -1 as start_resolve_explicit(), EX_CONFIG no such partition.  A scan that
- * didn't begin may be released too. */
-int scan_start(struct scan *scan, struct kafka_client *client,
-    const char *topic, const uint32_t *numbers, size_t count,
-    const struct start_rule *rule, uint64_t deadline_us, struct err *err);
+/* Finds the start and end of each partition of the source, whose first
+ * fields are set (at_end is set here), and begins to read.
+ * -1 as source_find(); it may be released then too. */
+int scan_start(struct scan *scan, uint64_t deadline_us, struct err *err);
 void scan_release(struct scan *scan);
 
 /* Waits for the next event, at most timeout_ms; -1 as consumer_poll(). */
