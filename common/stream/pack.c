@@ -1,90 +1,83 @@
 #include "stream/pack.h"
 
-#include <msgpack/pack.h>
+/* msgpack-c's own templates, which its pack.h fills with calls through a
+ * pointer: a frame has many thousands of small pieces. */
+#include <msgpack/pack_define.h>
+#include <msgpack/timestamp.h>
 
-static int
-append(void *data, const char *bytes, size_t count)
+static inline int
+append(struct buf *buf, const void *bytes, size_t count)
 {
-	struct buf *buf = data;
-
-	/* Most pieces are one byte: heads, small integers. */
 	if (count == 1 && buf->bytes < buf->room) {
-		buf->data[buf->bytes++] = (uint8_t)*bytes;
+		buf->data[buf->bytes++] = *(const uint8_t *)bytes;
 		return 0;
 	}
 	buf_append(buf, bytes, count);
 	return buf->failed ? -1 : 0;
 }
 
-static msgpack_packer
-packer(struct buf *buf)
-{
-	return (msgpack_packer){.data = buf, .callback = append};
-}
+#define msgpack_pack_inline_func(name) static inline int msgpack_pack##name
+#define msgpack_pack_inline_func_cint(name) static inline int msgpack_pack##name
+#define msgpack_pack_inline_func_fixint(name) \
+	static inline int msgpack_pack_fix##name
+#define msgpack_pack_user struct buf *
+#define msgpack_pack_append_buffer(user, bytes, count) \
+	return append(user, bytes, count)
+#include <msgpack/pack_template.h>
 
 void
 pack_nil(struct buf *buf)
 {
-	msgpack_packer pk = packer(buf);
-
-	msgpack_pack_nil(&pk);
+	msgpack_pack_nil(buf);
 }
 
 void
 pack_bool(struct buf *buf, bool value)
 {
-	msgpack_packer pk = packer(buf);
-
 	if (value)
-		msgpack_pack_true(&pk);
+		msgpack_pack_true(buf);
 	else
-		msgpack_pack_false(&pk);
+		msgpack_pack_false(buf);
 }
 
 void
 pack_u64(struct buf *buf, uint64_t value)
 {
-	msgpack_packer pk = packer(buf);
-
-	msgpack_pack_uint64(&pk, value);
+	msgpack_pack_uint64(buf, value);
 }
 
 void
 pack_i64(struct buf *buf, int64_t value)
 {
-	msgpack_packer pk = packer(buf);
-
-	msgpack_pack_int64(&pk, value);
+	msgpack_pack_int64(buf, value);
 }
 
 void
 pack_f64(struct buf *buf, double value)
 {
-	msgpack_packer pk = packer(buf);
-
-	msgpack_pack_double(&pk, value);
+	msgpack_pack_double(buf, value);
 }
 
 void
 pack_str(struct buf *buf, struct slice text)
 {
-	msgpack_packer pk = packer(buf);
-
-	if (text.data == NULL)
-		msgpack_pack_nil(&pk);
-	else
-		msgpack_pack_str_with_body(&pk, text.data, text.bytes);
+	if (text.data == NULL) {
+		msgpack_pack_nil(buf);
+		return;
+	}
+	msgpack_pack_str(buf, text.bytes);
+	append(buf, text.data, text.bytes);
 }
 
 void
 pack_bin(struct buf *buf, struct slice data)
 {
-	msgpack_packer pk = packer(buf);
-
-	if (data.data == NULL)
-		msgpack_pack_nil(&pk);
-	else
-		msgpack_pack_bin_with_body(&pk, data.data, data.bytes);
+	if (data.data == NULL) {
+		msgpack_pack_nil(buf);
+		return;
+	}
+	msgpack_pack_bin(buf, data.bytes);
+	append(buf, data.data, data.bytes);
 }
 
 void
@@ -96,17 +89,13 @@ pack_text(struct buf *buf, const char *text)
 void
 pack_array(struct buf *buf, uint32_t count)
 {
-	msgpack_packer pk = packer(buf);
-
-	msgpack_pack_array(&pk, count);
+	msgpack_pack_array(buf, count);
 }
 
 void
 pack_map(struct buf *buf, uint32_t count)
 {
-	msgpack_packer pk = packer(buf);
-
-	msgpack_pack_map(&pk, count);
+	msgpack_pack_map(buf, count);
 }
 
 void
