@@ -1,13 +1,16 @@
 /*
  * broker-mock - a Kafka in one process: librdkafka's mock cluster.
  *
- * Prints its bootstrap servers as one line and runs until TERM or INT.
+ * Prints its bootstrap servers as one line and runs until TERM or INT; USR1
+ * takes the errors of topics away, USR2 puts them back.
  * Reads nothing, keeps all in memory, is never for timing.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -20,7 +23,7 @@
 static const char synopsis[] =
     "usage: broker-mock [-hqVv] [--check] [--connect-ms ms] [--with-parent]\n"
     "                   [-n brokers] [-t name:partitions[:replication]] ...\n"
-    "                   [--error api=code[:count]] ...\n"
+    "                   [--error api=code[:count][@good]] ...\n"
     "                   [--topic-error name=code] ...\n";
 
 static struct options {
@@ -38,6 +41,8 @@ static const struct opt table[] = {
     {0, "topic-error", OPT_LIST, &options.topic_errors},
     {0},
 };
+
+static int switch_fd = -1;
 
 static int
 configure(struct mock *mock, struct err *err)
@@ -75,10 +80,39 @@ announce(const char *brokers, struct err *err)
 	return 0;
 }
 
+/* USR1 and USR2 as a descriptor; before there are threads to get them. */
+static int
+open_switch(struct err *err)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGUSR2);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) == 0)
+		switch_fd = signalfd(-1, &set, SFD_CLOEXEC);
+	if (switch_fd < 0)
+		return err_set(err, EX_OSERR, "signals: %s", strerror(errno));
+	return 0;
+}
+
+static void
+take_switch(struct mock *mock)
+{
+	struct signalfd_siginfo taken;
+
+	if (read(switch_fd, &taken, sizeof(taken)) == (ssize_t)sizeof(taken))
+		mock_switch_topic_errors(mock, taken.ssi_signo == SIGUSR2);
+}
+
 static int
 serve(struct mock *mock, struct err *err)
 {
-	struct pollfd wait = {.fd = signals_fd(), .events = POLLIN};
+	struct pollfd wait[] = {
+	    {.fd = signals_fd(), .events = POLLIN},
+	    {.fd = switch_fd, .events = POLLIN},
+	};
+	int wait_ms;
 
 	if (configure(mock, err) < 0)
 		return -1;
@@ -86,10 +120,15 @@ serve(struct mock *mock, struct err *err)
 		return 0;
 	if (announce(mock_brokers(mock), err) < 0)
 		return -1;
-	while (!signals_stopping())
-		if (poll(&wait, 1, -1) < 0 && errno != EINTR)
+	wait_ms = mock_has_work(mock) ? MOCK_WORK_MS : -1;
+	while (!signals_stopping()) {
+		if (poll(wait, 2, wait_ms) < 0 && errno != EINTR)
 			return err_set(
 			    err, EX_OSERR, "poll: %s", strerror(errno));
+		if (wait[1].revents != 0)
+			take_switch(mock);
+		mock_work(mock);
+	}
 	return 0;
 }
 
@@ -104,7 +143,8 @@ main(int argc, char **argv)
 	    argc, argv, table, 0, synopsis, &options.common, &err);
 	if (result == OPT_SHOWN)
 		return EX_OK;
-	if (result < 0 || program_signals(&options.common, &err) < 0)
+	if (result < 0 || program_signals(&options.common, &err) < 0 ||
+	    open_switch(&err) < 0)
 		return msg_fail(&err);
 	mock = mock_start((int)options.brokers, &err);
 	if (mock == NULL)

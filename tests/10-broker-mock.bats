@@ -80,10 +80,71 @@ teardown_file() {
 	[[ "$output" == *'Message size too large'* ]]
 }
 
-@test "--topic-error answers for a topic" {
+produce_one() {
+	kcat -P -b "$MOCK_BROKERS" -t t -p 0 <<<"$1" >/dev/null 2>&1
+}
+
+@test "--error after so many good requests, and for good" {
+	start_mock -t t:1 --error produce=29:2@1
+	produce_one good
+	run ! produce_one bad
+	run ! produce_one bad
+	produce_one good
+	# For good: more than are kept ready at once, of an error without a name.
+	start_mock -n 2 -t t:1 --error offset-commit=29:forever@1
+	run -0 offset-commit -b "$MOCK_BROKERS" -g g --set t=0
+	for _ in 1 2 3; do
+		run -77 offset-commit -b "$MOCK_BROKERS" -g g --set t=0
+	done
+	start_mock -t t:1 --error produce=133:forever@1
+	produce_one good
+	for _ in 1 2 3; do
+		run ! produce_one bad
+	done
+	run -0 kcat -C -b "$MOCK_BROKERS" -t t -p 0 -e -q
+	[ "$output" = good ]
+}
+
+# ask_coordinator COUNT: so many requests, and the errors of the answers.
+ask_coordinator() {
+	python3 - "${MOCK_BROKERS#*:}" "$1" <<'EOF' | sort | uniq -c
+import socket, struct, sys
+mock = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+answers = mock.makefile("rb")
+for number in range(int(sys.argv[2])):
+    request = struct.pack(">hhih", 10, 0, number, -1) + struct.pack(">h", 1) + b"g"
+    mock.sendall(struct.pack(">i", len(request)) + request)
+    answer = answers.read(struct.unpack(">i", answers.read(4))[0])
+    print(struct.unpack(">h", answer[4:6])[0])
+EOF
+}
+
+@test "an error that comes forever outlasts what is kept ready of it" {
+	start_mock --error find-coordinator=15:forever@2
+	run -0 ask_coordinator 12000
+	[ "$(tr -s '[:space:]' ' ' <<<"$output")" = ' 2 0 11998 15 ' ]
+}
+
+@test "-v tells each request and each committed offset" {
+	start_mock -v -t t:1
+	run -0 offset-commit -b "$MOCK_BROKERS" -g g --set t=0
+	grep -q 'Received OffsetCommitRequest' "$(scope_dir)/mock/err"
+	grep -q 'Topic t \[0\] committing offset 0 for group g' \
+		"$(scope_dir)/mock/err"
+}
+
+topic_has_partitions() {
+	kcat -L -b "$MOCK_BROKERS" -t gone | grep "topic \"gone\" with $1 "
+}
+
+@test "--topic-error answers for a topic, USR1 and USR2 switch it" {
 	start_mock -t t:1 --topic-error gone=UNKNOWN_TOPIC_OR_PART
 	run -0 kcat -L -b "$MOCK_BROKERS" -t gone
 	[[ "$output" == *'topic "gone" with 0 partitions: Broker: Unknown topic'* ]]
+	kill -USR1 "$MOCK_PID"
+	wait_until 10 topic_has_partitions 4
+	kill -USR2 "$MOCK_PID"
+	wait_until 10 topic_has_partitions 0
 }
 
 @test "what isn't a topic, an error or a count: 64" {
@@ -100,13 +161,27 @@ teardown_file() {
 	run -64 --separate-stderr broker-mock -n 17
 	expect_message "-n: '17': wants a number from 1 to 16 brokers"
 	run -64 --separate-stderr broker-mock --error produce
-	expect_message "--error: 'produce': wants api=CODE or api=CODE:count"
+	expect_message "--error: 'produce': wants api=CODE[:count][@good], api one of produce, fetch"
 	run -64 --separate-stderr broker-mock --error cook=3
 	expect_message "--error: 'cook=3': wants api=CODE"
 	run -64 --separate-stderr broker-mock --error produce=NONSENSE
 	expect_message "--error: 'NONSENSE': wants an error of Kafka"
 	run -64 --separate-stderr broker-mock --error produce=3:0
-	expect_message "--error: '0': wants a number from 1 to 100000 requests"
+	expect_message "--error: '0': wants a number from 1 to 100000 requests, or forever"
+	run -64 --separate-stderr broker-mock --error produce=3:1@-1
+	expect_message "--error: '-1': wants a number from 0 to 100000 good requests"
+	run -64 --separate-stderr broker-mock --error produce=3@
+	expect_message "--error: 'produce=3@': wants api=CODE[:count][@good]"
+	run -64 --separate-stderr broker-mock --error produce=32768
+	expect_message "--error: '32768': wants an error of Kafka"
+	for second in produce=3 produce=3:forever; do
+		run -64 --separate-stderr broker-mock \
+			--error produce=3:forever --error "$second"
+		expect_message "--error: '$second': an error that comes forever is the only one of its api"
+	done
+	run -64 --separate-stderr broker-mock --error produce=3 \
+		--error produce=3:forever
+	expect_message "--error: 'produce=3:forever': an error that comes"
 	run -64 --separate-stderr broker-mock --topic-error t
 	expect_message "--topic-error: 't': wants name=CODE"
 	run -64 --separate-stderr broker-mock --topic-error t=NONSENSE

@@ -7,6 +7,8 @@
 #ifndef QIM_KAFKA_MOCK_H
 #define QIM_KAFKA_MOCK_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 struct mock;
@@ -28,11 +30,22 @@ const char *mock_brokers(const struct mock *mock);
 int mock_add_topic(
     struct mock *mock, int brokers, const char *text, struct err *err);
 
-/* "name=CODE": whoever asks for this topic gets that error; -1 EX_USAGE. */
+/* "name=CODE": whoever asks for this topic gets that error, until it is
+ * switched off; -1 EX_USAGE. */
 int mock_add_topic_error(struct mock *mock, const char *text, struct err *err);
 
-/* "api=CODE" or "api=CODE:count": the next `count` requests of that kind are
- * answered with that error, a name or a number of Kafka's; -1 EX_USAGE. */
+/* Switches all of them. */
+void mock_switch_topic_errors(struct mock *mock, bool on);
+
+/* "api=CODE[:count][@good]": after `good` requests of that kind, `count` are
+ * answered with that error, a name or a number of Kafka's; -1 EX_USAGE.  With
+ * the count "forever" all are, and each broker counts its good ones. */
 int mock_add_error(struct mock *mock, const char *text, struct err *err);
+
+/* True when there is an error that comes forever: then mock_work() is to be
+ * called each MOCK_WORK_MS. */
+#define MOCK_WORK_MS 100
+bool mock_has_work(const struct mock *mock);
+void mock_work(struct mock *mock);
 
 #endif
