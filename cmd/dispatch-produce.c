@@ -24,7 +24,8 @@ static const char synopsis[] =
     "                        [--with-parent] -b brokers -t topic [-F file]\n"
     "                        [-X name=value] ... [-w batches]\n"
     "                        [--window-bytes bytes] [--connections count]\n"
-    "                        [--kafka-stats file] [--not-durable]\n";
+    "                        [--dead-letter topic] [--kafka-stats file]\n"
+    "                        [--not-durable]\n";
 
 static struct options {
 	struct opt_common common;
@@ -33,6 +34,7 @@ static struct options {
 	uint64_t window_batches; /* -w */
 	uint64_t window_bytes;
 	uint64_t connections;
+	const char *dead_letter;
 	const char *stats; /* --kafka-stats */
 } options = {
     .window_batches = 16,
@@ -50,6 +52,7 @@ static const struct opt table[] = {
 	(uint64_t)4 << 30, "bytes"},
     {0, "connections", OPT_NUMBER, &options.connections, 1,
 	PRODUCER_CLIENTS_MOST, "connections"},
+    {0, "dead-letter", OPT_TEXT, &options.dead_letter},
     {0, "kafka-stats", OPT_TEXT, &options.stats},
     {0, "not-durable", OPT_FLAG, &options.kafka.not_durable},
     {0},
@@ -77,6 +80,12 @@ greet(const struct producer_topic *topic, struct err *err)
 		    "-t %s: the dispatches were read from this topic: they "
 		    "would be read again without an end",
 		    options.topic);
+	if (options.dead_letter != NULL &&
+	    slice_is(hello.topic, options.dead_letter))
+		return err_set(err, EX_CONFIG,
+		    "--dead-letter: '%s' is the topic that the dispatches "
+		    "were read from",
+		    options.dead_letter);
 	if (hello.partitions != 0 && hello.partitions != topic->partitions)
 		return err_set(err, EX_CONFIG,
 		    "topic %s: it has %lu partitions, the dispatches are "
@@ -131,6 +140,19 @@ unless_set(struct err *first)
 	return first->code == 0 ? first : &later;
 }
 
+/* The first dead letter is told of, more are only counted. */
+static void
+tell_letter(void)
+{
+	static bool told;
+
+	if (told || flight.letters == 0)
+		return;
+	told = true;
+	msg_write(MSG_WARNING, "%s: a dead letter in %s",
+	    flight.first_letter.text, options.dead_letter);
+}
+
 /* Until the input has ended, or a record failed, and no receipt can follow
  * any more.  The first thing that went wrong is what is told. */
 static int
@@ -142,6 +164,7 @@ run(struct err *err)
 	err->code = 0;
 	for (;;) {
 		served = producer_serve(&producer, 0, unless_set(err));
+		tell_letter();
 		*unless_set(err) = flight.failure;
 		if (flight_write_receipts(&flight, &out, unless_set(err)) < 0 ||
 		    served < 0)
@@ -159,8 +182,10 @@ run(struct err *err)
 }
 
 static int
-find_topic(struct producer_topic **topic, struct err *err)
+find_topics(struct producer_topic **topic, struct producer_topic **dead,
+    struct err *err)
 {
+	*dead = NULL;
 	if (producer_find_topic(
 		&producer, slice_of(options.topic), topic, err) < 0)
 		return -1;
@@ -170,23 +195,60 @@ find_topic(struct producer_topic **topic, struct err *err)
 		    "topic %s",
 		    (unsigned long long)options.connections,
 		    (unsigned long)(*topic)->partitions, options.topic);
-	return 0;
+	if (options.dead_letter == NULL)
+		return 0;
+	return producer_find_topic(
+	    &producer, slice_of(options.dead_letter), dead, err);
+}
+
+/* What became of the records, once that is known of all. */
+static void
+tell_counts(void)
+{
+	const uint64_t *counts = flight.counts;
+	bool all = true;
+
+	for (int state = 0; state < PRODUCER_STATES; state++)
+		all =
+		    all && (state == PRODUCER_DELIVERED || counts[state] == 0);
+	msg_write(all ? MSG_INFO : MSG_WARNING,
+	    "delivered %llu, unproven %llu, not persisted %llu, possibly "
+	    "persisted %llu; dead letters made %llu",
+	    (unsigned long long)counts[PRODUCER_DELIVERED],
+	    (unsigned long long)counts[PRODUCER_UNPROVEN],
+	    (unsigned long long)counts[PRODUCER_NOT_PERSISTED],
+	    (unsigned long long)counts[PRODUCER_POSSIBLY_PERSISTED],
+	    (unsigned long long)flight.letters);
+}
+
+/* What is in flight when the run fails is given up, and counted. */
+static int
+run_and_tell(struct err *err)
+{
+	int result = run(err);
+
+	if (result < 0)
+		producer_abandon(&producer);
+	tell_counts();
+	return result;
 }
 
 static int
 produce(struct err *err)
 {
-	struct producer_topic *topic;
+	struct producer_topic *topic, *dead;
 
-	if (find_topic(&topic, err) < 0)
+	if (find_topics(&topic, &dead, err) < 0)
 		return -1;
 	if (options.common.check)
 		return 0;
 	if (greet(topic, err) < 0 ||
 	    flight_init(&flight, &producer, topic,
 		(uint32_t)options.window_batches, options.window_bytes,
-		err) < 0 ||
-	    run(err) < 0 || stream_out_end(&out, err) < 0 ||
+		err) < 0)
+		return -1;
+	flight.dead = dead;
+	if (run_and_tell(err) < 0 || stream_out_end(&out, err) < 0 ||
 	    io_close_output(STDOUT_FILENO, err) < 0)
 		return -1;
 	producer_last_stats(&producer);
@@ -194,14 +256,28 @@ produce(struct err *err)
 }
 
 static int
+check_options(struct err *err)
+{
+	if (opt_required("-t", options.topic, err) < 0 ||
+	    topic_check("-t", options.topic, err) < 0 ||
+	    kafka_conf_idempotence(&options.kafka.idempotent, err) < 0)
+		return -1;
+	options.kafka.statistics = options.stats != NULL;
+	if (options.dead_letter == NULL)
+		return 0;
+	if (strcmp(options.dead_letter, options.topic) == 0)
+		return err_set(err, EX_CONFIG,
+		    "--dead-letter: '%s' is the topic of dispatches, -t",
+		    options.dead_letter);
+	return topic_check("--dead-letter", options.dead_letter, err);
+}
+
+static int
 open_producer(struct err *err)
 {
 	rd_kafka_conf_t *conf;
 
-	options.kafka.statistics = options.stats != NULL;
-	if (opt_required("-t", options.topic, err) < 0 ||
-	    topic_check("-t", options.topic, err) < 0 ||
-	    kafka_conf_idempotence(&options.kafka.idempotent, err) < 0 ||
+	if (check_options(err) < 0 ||
 	    (options.stats != NULL &&
 		stats_open(&stats, options.stats, err) < 0) ||
 	    kafka_conf_build(&options.kafka, KAFKA_PRODUCER, &conf, err) < 0 ||

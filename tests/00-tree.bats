@@ -75,7 +75,7 @@ help_synopsis() {
 	run ! grep -nE '#include "(stream|message|kafka|redis)/' -r base
 	run ! grep -nE '#include "(message|kafka|redis)/' -r stream
 	run ! grep -nE '#include "(kafka|redis)/' -r message
-	run ! grep -nE '#include "(message|redis)/' -r kafka
+	run ! grep -nE '#include "redis/' -r kafka
 	run ! grep -nE '#include "kafka/' -r redis
 	run ! grep -lE '#include <msgpack' -r base message kafka redis ../cmd
 	run ! grep -lE '#include <librdkafka' -r base stream message redis

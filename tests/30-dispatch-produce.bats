@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # dispatch-produce: dispatches into Kafka, receipts in order.
-# shellcheck disable=SC2016,SC2030,SC2031
+# shellcheck disable=SC2016,SC2030,SC2031,SC2154
 
 bats_require_minimum_version 1.5.0
 load lib/common
@@ -339,8 +339,8 @@ receipts() {
 		{end: true, batches: 3, records: 3}' | stream-make >"$stream"
 	run -65 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
 		<"$1" >"$2"' _ "$stream" "$answer"
-	expect_message 'dispatch-produce: error: dispatch [5]: the record from outbox [0] offset 1: 1000002 bytes: larger than message.max.bytes allows'
-	[ "${#lines[@]}" -eq 1 ]
+	expect_message 'dispatch-produce: error: dispatch [5]: the record from outbox [0] offset 1: 1000002 bytes: larger than message.max.bytes, 1000000'
+	[ "${#lines[@]}" -eq 2 ]
 	run -0 jq -sc 'map(.batch)' <(receipts)
 	[ "$output" = '[1]' ]
 }
@@ -371,28 +371,205 @@ receipts() {
 	[ -z "$output" ]
 }
 
-# fails CODE ERROR TEXT [option...]: the first batch can't be delivered.
+# fails CODE ERROR TEXT COUNTS [option...]: the first batch can't be delivered.
 fails() {
 	mock --error "produce=$2:1000"
 	many 2 1 | stream-make >"$stream"
 	run "-$1" bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
-		"${@:3}" <"$1" >"$2"' _ "$stream" "$answer" "${@:4}"
-	expect_message "dispatch-produce: error: dispatch ["
-	expect_message "$3"
-	[ "${#lines[@]}" -eq 1 ]
+		-w 1 "${@:3}" <"$1" >"$2"' _ "$stream" "$answer" "${@:5}"
+	expect_message "dispatch-produce: error: dispatch [0]: the record from outbox [0] offset 0: $3"
+	[ "${lines[0]}" = "dispatch-produce: warning: $4" ]
+	[ "${#lines[@]}" -eq 2 ]
 	run -0 receipts
 	[ -z "$output" ]
 	run ! grep -q '"end"' <(stream-dump <"$answer")
 }
 
 @test "a record that isn't delivered: the exit code says what to do (own mock)" {
-	fails 77 TOPIC_AUTHORIZATION_FAILED ': Broker: Topic authorization failed'
-	fails 65 MSG_SIZE_TOO_LARGE "larger than the topic's max.message.bytes"
-	fails 65 INVALID_RECORD ': Broker: Broker failed to validate record'
-	fails 75 NOT_ENOUGH_REPLICAS ': Local: Message timed out' \
+	local none='delivered 0, unproven 0, not persisted 1, possibly persisted 0; dead letters made 0'
+	local maybe='delivered 0, unproven 0, not persisted 0, possibly persisted 1; dead letters made 0'
+	fails 77 TOPIC_AUTHORIZATION_FAILED \
+		'Broker: Topic authorization failed (not persisted)' "$none"
+	fails 65 INVALID_RECORD \
+		'4 bytes: Broker: Broker failed to validate record (not persisted)' "$none"
+	fails 75 NOT_ENOUGH_REPLICAS \
+		'Local: Message timed out (not persisted)' "$none" \
 		-X message.timeout.ms=1000
-	fails 75 NOT_ENOUGH_REPLICAS ': Broker: Not enough in-sync replicas' \
+	fails 75 NOT_ENOUGH_REPLICAS_AFTER_APPEND \
+		'Local: Message timed out (possibly persisted)' "$maybe" \
+		-X message.timeout.ms=1000
+	fails 75 NOT_ENOUGH_REPLICAS \
+		'Broker: Not enough in-sync replicas (not persisted)' "$none" \
 		-X retries=0
+	fails 75 REQUEST_TIMED_OUT \
+		'Broker: Request timed out (possibly persisted)' "$maybe" \
+		-X retries=0
+}
+
+@test "a fatal error of the idempotent producer: 75, and what to do (own mock)" {
+	mock --error produce=OUT_OF_ORDER_SEQUENCE_NUMBER:1000
+	many 4 40 | stream-make >"$stream"
+	run -75 bash -c 'QIM_FANOUT_PRODUCER_IDEMPOTENCE=true timeout 60 \
+		dispatch-produce -q -b "$MOCK_BROKERS" -t dispatch \
+		<"$1" >"$2"' _ "$stream" "$answer"
+	[[ $output == 'dispatch-produce: error: kafka: the idempotent producer failed for good: '*': to start again is safe' ]]
+	run -0 receipts
+	[ -z "$output" ]
+}
+
+@test "what became of the records is counted: -v, or when one isn't delivered" {
+	many 2 8 | stream-make >"$stream"
+	run -0 --separate-stderr produce <"$stream"
+	[ -z "$stderr" ]
+	run -0 --separate-stderr produce -v <"$stream"
+	expect_message 'dispatch-produce: info: delivered 16, unproven 0, not persisted 0, possibly persisted 0; dead letters made 0'
+	run -75 --separate-stderr bash -c 'head -c -30 "$1" | dispatch-produce \
+		-b "$MOCK_BROKERS" -t dispatch' _ "$stream"
+	[ "${#stderr_lines[@]}" -eq 1 ]
+}
+
+@test "a failed record holds back its batch's receipt and all behind it (own mock)" {
+	# Each batch is one request of one broker; the third is refused for good.
+	mock -n 1 -t one:1 --error produce=0:2 --error produce=TOPIC_AUTHORIZATION_FAILED:1
+	many 6 4 | sed -E 's/\[null,[0-9]+,/[null,0,/g; s/"partitions":8/"partitions":1/' | stream-make >"$stream"
+	run -77 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t one \
+		-X batch.num.messages=4 -X max.in.flight=1 <"$1" >"$2"' \
+		_ "$stream" "$answer"
+	run -0 jq -sc 'map(.batch)' <(receipts)
+	[ "$output" = '[1,2]' ]
+}
+
+@test "records refused together for the fault of one are sent alone (own mock)" {
+	local error idempotent
+	many 2 40 | stream-make >"$stream"
+	for error in MSG_SIZE_TOO_LARGE INVALID_RECORD INVALID_TIMESTAMP \
+		RECORD_LIST_TOO_LARGE; do
+		for idempotent in false true; do
+			mock --error "produce=$error:2"
+			QIM_FANOUT_PRODUCER_IDEMPOTENCE=$idempotent produce -v \
+				<"$stream" >"$answer" 2>"$BATS_TEST_TMPDIR/err"
+			grep -q 'delivered 80, unproven 0, not persisted 0, ' \
+				"$BATS_TEST_TMPDIR/err"
+			run -0 jq -sc 'map([.batch, .out])' <(receipts)
+			[ "$output" = '[[1,40],[2,40]]' ]
+			run -0 bash -c 'kcat -C -b "$MOCK_BROKERS" -t dispatch \
+				-e -q -f "%p %k %s %h\n" | sort -u | wc -l'
+			[ "$output" = 80 ]
+		done
+	done
+}
+
+# refused_alone RECORD ERROR: the record is refused with others, and then alone.
+refused_alone() {
+	mock -n 1 -t one:1 -t dead:1 --error "produce=$2:2"
+	{
+		hello 1
+		batch 1 0 1 "$1"
+		batch 2 1 2 '[null,0,"next","v",null,[0,1]]'
+		end_line 2 2
+	} | stream-make >"$stream"
+}
+
+one() {
+	dispatch-produce -b "$MOCK_BROKERS" -t one -X max.in.flight=1 "$@"
+}
+
+@test "refused alone: 65 with size and partition, or a dead letter (own mock)" {
+	local record='[null,0,"key","value",[["h","x"]],[0,0]]'
+	refused_alone "$record" INVALID_RECORD
+	run -65 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t one \
+		-X max.in.flight=1 <"$1" >"$2"' _ "$stream" "$answer"
+	expect_message 'dispatch-produce: error: one [0]: the record from outbox [0] offset 0: 10 bytes: Broker: Broker failed to validate record (not persisted)'
+	run -0 receipts
+	[ -z "$output" ]
+
+	refused_alone "$record" MSG_SIZE_TOO_LARGE
+	one --dead-letter dead <"$stream" >"$answer" 2>"$BATS_TEST_TMPDIR/err"
+	[ "$(<"$BATS_TEST_TMPDIR/err")" = "dispatch-produce: warning: one [0]: the record from outbox [0] offset 0: 10 bytes: larger than the topic's max.message.bytes (not persisted): a dead letter in dead" ]
+	run -0 jq -sc 'map([.batch, .in, .out, .dead, .bytes])' <(receipts)
+	[ "$output" = '[[1,1,0,1,8],[2,1,1,0,5]]' ]
+	run -0 bash -c 'kcat -C -b "$MOCK_BROKERS" -t dead -e -q -f "%k %s %h\n"'
+	[ "$output" = "key value h=x,qim-topic=outbox,qim-partition=0,qim-offset=0,qim-reason=one [0]: 10 bytes: larger than the topic's max.message.bytes (not persisted),qim-program=dispatch-produce" ]
+	run -0 topic one
+	[ "${#lines[@]}" -eq 1 ]
+}
+
+@test "a dead letter that isn't delivered ends the run, no letter of a letter (own mock)" {
+	refused_alone '[null,0,"key","value",null,[0,0]]' INVALID_RECORD
+	mock -n 1 -t one:1 -t dead:1 --error produce=INVALID_RECORD:1000
+	run -65 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t one \
+		--dead-letter dead -q <"$1" >"$2"' _ "$stream" "$answer"
+	[[ $output =~ ^'dispatch-produce: error: dead [0]: the record from outbox [0] offset 0: '[0-9]+' bytes: Broker: Broker failed to validate record (not persisted)'$ ]]
+	run -0 receipts
+	[ -z "$output" ]
+	# What came as a dead letter isn't made into another.
+	mock -n 1 -t one:1 -t dead:1 --error produce=INVALID_RECORD:1000
+	{
+		hello 1
+		batch 1 0 1 '["dead",0,"k","v",[["qim-reason","x"]],[0,0]]'
+		end_line 1 1
+	} | stream-make >"$stream"
+	run -65 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t one \
+		--dead-letter dead -q <"$1" >"$2"' _ "$stream" "$answer"
+	expect_message 'dead [0]: the record from outbox [0] offset 0: '
+	[ "${#lines[@]}" -eq 1 ]
+}
+
+@test "--dead-letter: what can't even be sent goes there, under the batch's receipt (own mock)" {
+	mock -t dead:2
+	jq -nc --arg hello "$(hello)" '($hello | fromjson),
+		{batch: 1, src: [["outbox", 0, 0, 2]], at: [], part: 1, more: true,
+			rec: [[null, 5, "k0", "x" * 1000001, [["h", "x"]], [0, 0]],
+			[null, 5, "k1", "v", "not headers", [0, 1]]]},
+		{batch: 1, src: [["outbox", 0, 0, 2]], at: [], part: 2, more: false,
+			rec: [[null, 6, "k2", "v", null, [0, 1]],
+			["a/b", -1, "k3", "v", null, [0, 1]],
+			["dead", -1, "k4", "v", [["qim-reason", "planned"]], [0, 1]]]},
+		{batch: 2, src: [["outbox", 0, 2, 2]], at: [], rec: []},
+		{end: true, batches: 2, records: 5}' | stream-make >"$stream"
+	produce --dead-letter dead -v <"$stream" >"$answer" \
+		2>"$BATS_TEST_TMPDIR/err"
+	grep -q 'delivered 5, unproven 0, not persisted 0, possibly persisted 0; dead letters made 3' \
+		"$BATS_TEST_TMPDIR/err"
+	[ "$(grep -c 'a dead letter in dead' "$BATS_TEST_TMPDIR/err")" -eq 1 ]
+	run -0 jq -sc 'map([.batch, .in, .out, .dead])' <(receipts)
+	[ "$output" = '[[1,5,1,4],[2,0,0,0]]' ]
+	run -0 bash -c 'kcat -C -b "$MOCK_BROKERS" -t dead -e -q -f "%k %S %h\n" |
+		sort | sed "s/,qim-topic=outbox,qim-partition=0,/,.../"'
+	[ "${lines[0]}" = 'k0 900000 h=x,...qim-offset=0,qim-reason=dispatch [5]: 1000010 bytes: larger than message.max.bytes, 1000000,qim-program=dispatch-produce' ]
+	[[ ${lines[1]} == "k1 1 qim-topic=outbox,"*"qim-offset=1,qim-reason=dispatch [5]: input: headers aren't an array of [name, value],"* ]]
+	[[ ${lines[2]} == "k3 1 qim-topic=outbox,"*"qim-reason=its topic isn't a topic's name, "* ]]
+	[ "${lines[3]}" = 'k4 1 qim-reason=planned' ]
+	run -0 topic dispatch
+	[ "${#lines[@]}" -eq 1 ]
+}
+
+@test "--dead-letter: a plan that doesn't fit the topic is no record's fault: 65" {
+	{ hello; batch 1 0 1 '[null,8,"k","v",null,[0,0]]'; } |
+		stream-make >"$stream"
+	mock -t dead:1
+	run -65 --separate-stderr produce --dead-letter dead <"$stream"
+	expect_message 'dispatch [8]: the record from outbox [0] offset 0: no such partition'
+	run -0 topic dead
+	[ -z "$output" ]
+}
+
+@test "--dead-letter: the topic must exist, and be no other of the chain's (own mock)" {
+	mock --topic-error gone=UNKNOWN_TOPIC_OR_PART -t outbox:1
+	{ hello; end_line 0 0; } | stream-make >"$stream"
+	run -69 --separate-stderr produce --dead-letter gone --connect-ms 400 \
+		<"$stream"
+	expect_message 'dispatch-produce: error: topic gone: not within 400 ms: '
+	run -69 --separate-stderr produce --dead-letter gone --connect-ms 400 \
+		--check </dev/null
+	run -78 --separate-stderr dispatch-produce -b 127.0.0.1:1 -t dispatch \
+		--dead-letter dispatch
+	expect_message "dispatch-produce: error: --dead-letter: 'dispatch' is the topic of dispatches, -t"
+	run -64 --separate-stderr produce --dead-letter a/b
+	expect_message "--dead-letter: 'a/b': wants a topic's name"
+	run -78 --separate-stderr produce --dead-letter outbox <"$stream"
+	expect_message "--dead-letter: 'outbox' is the topic that the dispatches were read from"
+	[ -z "$output" ]
 }
 
 @test "the reader is gone: 75, also while there is nothing to write" {
@@ -424,8 +601,9 @@ fails() {
 	run -65 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
 		<"$1" | { head -c 10 >/dev/null; sleep 1; }
 		exit ${PIPESTATUS[0]}' _ "$stream"
-	expect_message 'dispatch-produce: error: input: '
-	[ "${#lines[@]}" -eq 1 ]
+	[[ ${lines[0]} == 'dispatch-produce: warning: delivered 0, '* ]]
+	[[ ${lines[1]} == 'dispatch-produce: error: input: '* ]]
+	[ "${#lines[@]}" -eq 2 ]
 }
 
 @test "an output that takes nothing: 74" {
@@ -520,7 +698,7 @@ fails() {
 	run -77 bash -c 'QIM_FANOUT_PRODUCER_IDEMPOTENCE=true dispatch-produce \
 		-b "$MOCK_BROKERS" -t dispatch --connections 3 <"$1" >"$2"' \
 		_ "$stream" "$answer"
-	expect_message 'dispatch-produce: error: kafka: Failed to acquire idempotence PID'
+	expect_message 'dispatch-produce: error: kafka: fatal: Failed to acquire idempotence PID'
 }
 
 @test "--kafka-stats: a line of JSON for each client and interval, also of a short run" {

@@ -143,7 +143,7 @@ topic() {
 	} >"$lines_in"
 	run -65 --separate-stderr write_lines <"$lines_in"
 	expect_message 'outbox-write: error: line 2: 1000'
-	expect_message 'bytes: larger than message.max.bytes allows'
+	expect_message 'bytes: larger than message.max.bytes, 1000000'
 	expect_message 'lines refused: 1 (2 written)'
 }
 
@@ -155,15 +155,16 @@ topic() {
 	mock --error produce=TOPIC_AUTHORIZATION_FAILED:1000
 	run -77 --separate-stderr write_lines <"$lines_in"
 	expect_message 'outbox-write: error: line 1: to outbox ['
-	expect_message ']: Broker: Topic authorization failed (0 written, 0 refused)'
+	expect_message ']: Broker: Topic authorization failed (not persisted) (0 written, 0 refused)'
 	mock --error produce=NOT_ENOUGH_REPLICAS:100000
 	run -75 --separate-stderr write_lines -X message.timeout.ms=1000 \
 		<"$lines_in"
 	expect_message 'line 1: to outbox ['
-	expect_message 'Local: Message timed out (0 written, 0 refused)'
+	expect_message 'Local: Message timed out (not persisted) (0 written, 0 refused)'
 	mock --error produce=MSG_SIZE_TOO_LARGE:1000
 	run -65 --separate-stderr write_lines <"$lines_in"
-	expect_message "line 1: larger than the topic's max.message.bytes"
+	expect_message 'outbox-write: error: line 1: '
+	expect_message "bytes: larger than the topic's max.message.bytes (not persisted)"
 	expect_message 'lines refused: 3 (0 written)'
 }
 
@@ -175,7 +176,7 @@ topic() {
 		message "$seq"
 	done >"$lines_in"
 	if ! write_lines <"$lines_in" 2>"$BATS_TEST_TMPDIR/err"; then
-		grep -q 'unproven: reported without an offset (' \
+		grep -q 'reported without an offset (unproven) (' \
 			"$BATS_TEST_TMPDIR/err"
 		write_lines <"$lines_in"
 	fi

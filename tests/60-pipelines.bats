@@ -124,7 +124,7 @@ gone() {
 		--stage outbox-read=--batch --stage=outbox-read='7 8'
 	[ "$(tr '\n' '|' <"$notes/outbox-read.args")" = '-b|broker:1|-t|outbox|-g|group|-X|a=1|-F|file|-X|b= 2|-o|17|--first|end|-q|--connect-ms|500|--batch|7 8|--with-parent|' ]
 	[ "$(tr '\n' ' ' <"$notes/fanout-plan.args")" = '-n 32 --dead-letter dead -q --connect-ms 500 --with-parent ' ]
-	[ "$(tr '\n' '|' <"$notes/dispatch-produce.args")" = '-b|broker:1|-X|a=1|-F|file|-X|b= 2|-t|dispatch|-q|--connect-ms|500|--with-parent|' ]
+	[ "$(tr '\n' '|' <"$notes/dispatch-produce.args")" = '-b|broker:1|-X|a=1|-F|file|-X|b= 2|--dead-letter|dead|-t|dispatch|-q|--connect-ms|500|--with-parent|' ]
 	[ "$(tr '\n' '|' <"$notes/offset-commit.args")" = '-b|broker:1|-g|group|-X|a=1|-F|file|-X|b= 2|--lock-dir|/locks|-q|--connect-ms|500|--with-parent|' ]
 }
 

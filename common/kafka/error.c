@@ -64,17 +64,33 @@ kafka_error_set(struct err *err, rd_kafka_resp_err_t error, const char *what)
 	    rd_kafka_err2str(error));
 }
 
+static void
+keep_fatal(rd_kafka_t *client, rd_kafka_resp_err_t error, const char *text,
+    struct err *err)
+{
+	int code = kafka_error_code(error);
+
+	if (rd_kafka_type(client) == RD_KAFKA_PRODUCER && code == EX_TEMPFAIL)
+		err_set(err, code,
+		    "kafka: the idempotent producer failed for good: %s: to "
+		    "start again is safe",
+		    text);
+	else
+		err_set(err, code, "kafka: fatal: %s", text);
+}
+
 void
 kafka_error_keep(rd_kafka_t *client, rd_kafka_resp_err_t error,
     const char *reason, struct err *err)
 {
+	rd_kafka_resp_err_t fatal;
 	char text[256];
 
 	if (err->code != 0)
 		return;
-	if (error == RD_KAFKA_RESP_ERR__FATAL) {
-		error = rd_kafka_fatal_error(client, text, sizeof(text));
-		err_set(err, kafka_error_code(error), "kafka: fatal: %s", text);
+	fatal = rd_kafka_fatal_error(client, text, sizeof(text));
+	if (fatal != RD_KAFKA_RESP_ERR_NO_ERROR) {
+		keep_fatal(client, fatal, text, err);
 		return;
 	}
 	/* A TLS handshake that fails may be a broker that is being stopped. */

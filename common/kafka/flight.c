@@ -3,27 +3,10 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "stream/record.h"
+#include "kafka/flight-parts.h"
 
 /* How long to wait for reports when librdkafka's queue is full. */
 #define FULL_WAIT_MS 100
-
-/* One record on its way: where it came from. */
-struct sent {
-	struct part *part;
-	int64_t offset;
-	uint32_t src;
-};
-
-/* One frame of a batch; the window knows it by its first member. */
-struct part {
-	struct window_part window;
-	struct part *next, **link; /* in flight->parts */
-	struct stream_item item;
-	struct sent *records;
-	struct receipt receipt; /* of the batch, in its last part */
-	uint64_t enqueue_start_us, enqueue_end_us, acks_end_us;
-};
 
 static void
 free_part(struct part *part)
@@ -43,7 +26,7 @@ make_part(struct flight *flight, struct stream_item *item)
 	struct part *part = calloc(1, sizeof(*part));
 	uint32_t count = item->batch.rec_count;
 	struct sent *records =
-	    calloc(count > 0 ? count : 1, sizeof(*part->records));
+	    calloc((size_t)count + 1, sizeof(*part->records));
 
 	if (part == NULL || records == NULL) {
 		free(part);
@@ -61,23 +44,22 @@ make_part(struct flight *flight, struct stream_item *item)
 	return part;
 }
 
-/* Keeps the first failure, with the record it happened to; `topic` is NULL
- * where that isn't known. */
+/* "the record from SOURCE [P] offset N: WHY", and before it where it should
+ * have gone, where that is known. */
 static void
-fail(struct flight *flight, const struct sent *sent, const char *topic,
-    int32_t partition, int code, const char *why)
+describe(const struct sent *sent, const char *topic, int32_t partition,
+    int code, const char *why, struct err *err)
 {
-	const struct range *source =
-	    &sent->part->item.batch.head.src[sent->src];
+	struct dispatch_record record;
+	const struct range *source;
 
-	if (flight->failure.code != 0)
-		return;
-	err_set(&flight->failure, code,
-	    "the record from %.*s [%d] offset %lld: %s",
+	sent_record(sent, &record);
+	source = sent_source(sent, &record);
+	err_set(err, code, "the record from %.*s [%d] offset %lld: %s",
 	    (int)source->topic.bytes, (const char *)source->topic.data,
-	    (int)source->partition, (long long)sent->offset, why);
+	    (int)source->partition, (long long)record.offset, why);
 	if (topic != NULL)
-		err_prefix(&flight->failure, "%s [%d]", topic, (int)partition);
+		err_prefix(err, "%s [%d]", topic, (int)partition);
 }
 
 /* One record less to wait for. */
@@ -93,16 +75,60 @@ settle(struct flight *flight, struct part *part, bool delivered)
 		free_part(part);
 }
 
+/* A letter in the place of the record, where its failure may have one. */
+static bool
+bury(struct flight *flight, struct sent *sent,
+    const struct producer_report *report, struct err *err)
+{
+	struct err reason, why;
+
+	if (report->code != EX_DATAERR || flight->dead == NULL || sent->final ||
+	    flight->producer->abandoned)
+		return false;
+	err_set(&reason, 0, "%s", report->why);
+	if (report->topic != NULL)
+		err_prefix(
+		    &reason, "%s [%d]", report->topic, (int)report->partition);
+	if (flight_bury(flight, sent, reason.text, &why) < 0) {
+		describe(sent, report->topic, report->partition, why.code,
+		    why.text, err);
+		return false;
+	}
+	if (flight->letters++ == 0)
+		flight->first_letter = *err;
+	return true;
+}
+
+/* A record whose own fault it is gets a dead letter, where there is a topic
+ * for them; any other failure ends the run.  The first one is told. */
+static void
+fail(struct flight *flight, struct sent *sent,
+    const struct producer_report *report)
+{
+	struct err err;
+
+	describe(sent, report->topic, report->partition, report->code,
+	    report->why, &err);
+	if (bury(flight, sent, report, &err))
+		return;
+	flight->counts[report->state]++;
+	if (flight->failure.code == 0)
+		flight->failure = err;
+	settle(flight, sent->part, false);
+}
+
 static void
 on_report(const struct producer_report *report, void *context)
 {
 	struct flight *flight = context;
 	struct sent *sent = report->record;
 
-	if (report->code != 0)
-		fail(flight, sent, report->topic, report->partition,
-		    report->code, report->why);
-	settle(flight, sent->part, report->code == 0);
+	if (report->code != 0) {
+		fail(flight, sent, report);
+		return;
+	}
+	flight->counts[PRODUCER_DELIVERED]++;
+	settle(flight, sent->part, true);
 }
 
 int
@@ -122,6 +148,7 @@ flight_release(struct flight *flight)
 	while (flight->parts != NULL)
 		free_part(flight->parts);
 	window_release(&flight->window);
+	buf_release(&flight->letter_headers);
 }
 
 bool
@@ -179,8 +206,9 @@ check_partition(const struct dispatch_record *record,
 
 /* Where the record goes, and what it counts as. */
 static int
-route(struct flight *flight, const struct dispatch_record *record,
-    struct producer_topic **topic, struct err *err)
+route(struct flight *flight, struct sent *sent,
+    const struct dispatch_record *record, struct producer_topic **topic,
+    struct err *err)
 {
 	int dead = 0;
 
@@ -195,12 +223,15 @@ route(struct flight *flight, const struct dispatch_record *record,
 	}
 	if (dead == 1 && *topic == flight->target)
 		return refuse_dead_letter(flight, err);
-	if (check_partition(record, *topic, err) < 0)
-		return -1;
-	flight->sums.in++;
-	flight->sums.out += dead == 0;
+	flight->sums.out -= dead == 1;
 	flight->sums.dead += dead == 1;
-	flight->sums.bytes += record->key.bytes + record->value.bytes;
+	/* A letter isn't put into another; and where the partitions don't fit
+	 * it is the plan that is wrong, not a record. */
+	sent->final = dead == 1;
+	if (check_partition(record, *topic, err) < 0) {
+		sent->final = true;
+		return -1;
+	}
 	return 0;
 }
 
@@ -229,29 +260,39 @@ send_record(struct flight *flight, struct sent *sent,
 	    .headers = record->headers,
 	    .record = sent,
 	};
+	struct producer_report report = {.state = PRODUCER_NOT_PERSISTED};
 	struct err err;
 
 	window_expect(&sent->part->window);
-	if (route(flight, record, &out.topic, &err) == 0 &&
+	flight->sums.in++;
+	flight->sums.out++;
+	flight->sums.bytes += record->key.bytes + record->value.bytes;
+	if (route(flight, sent, record, &out.topic, &err) == 0 &&
 	    push(flight, &out, &err) == 0)
 		return;
-	fail(flight, sent,
-	    out.topic == NULL ? NULL : (const char *)out.topic->name.data,
-	    record->partition, err.code, err.text);
-	settle(flight, sent->part, false);
+	report.code = err.code;
+	report.why = err.text;
+	report.partition = record->partition;
+	if (out.topic != NULL)
+		report.topic = (const char *)out.topic->name.data;
+	fail(flight, sent, &report);
 }
 
 static int
 send_records(struct flight *flight, struct part *part)
 {
-	struct batch *batch = &part->item.batch;
+	/* A copy: the part's own stays at its first record. */
+	struct batch batch = part->item.batch;
 	struct dispatch_record record;
 	struct sent *sent = part->records;
 	struct err err;
 	int more;
 
-	while ((more = dispatch_record_next(batch, &record, &err)) == 1) {
-		*sent = (struct sent){part, record.offset, record.src};
+	for (;;) {
+		*sent = (struct sent){.part = part, .at = batch.rec.at};
+		more = dispatch_record_next(&batch, &record, &err);
+		if (more != 1)
+			break;
 		send_record(flight, sent++, &record);
 		if (flight->failure.code != 0)
 			return -1;
@@ -300,6 +341,8 @@ flight_write_receipts(
 		};
 
 		part->receipt.head = part->item.batch.head;
+		part->receipt.out -= part->window.batch->buried;
+		part->receipt.dead += part->window.batch->buried;
 		if (stream_out_receipt(out, &part->receipt, steps, 2, err) < 0)
 			return -1;
 		window_pop(&flight->window);

@@ -5,6 +5,11 @@
  * copy, and once every record of a batch and of all before it is delivered,
  * the batch's receipt goes out.  After a failed record nothing new is taken;
  * batches before the failed one still get their receipts.
+ *
+ * With a topic for dead letters, a record that itself is at fault (too large,
+ * refused by the broker also when alone, headers that aren't any) doesn't
+ * fail: a letter made from it goes there, and the batch's receipt waits for
+ * the letter in the record's place.  A letter that fails is a failure.
  */
 #ifndef QIM_KAFKA_FLIGHT_H
 #define QIM_KAFKA_FLIGHT_H
@@ -28,6 +33,11 @@ struct flight {
 	struct receipt sums; /* of the batch whose parts are coming */
 	uint64_t enqueue_start_us; /* of the same */
 	struct err failure; /* the first one; code 0: none */
+	struct producer_topic *dead; /* of letters made here; NULL: none */
+	struct buf letter_headers; /* of one letter */
+	uint64_t letters; /* made here */
+	struct err first_letter; /* what the first one was made for */
+	uint64_t counts[PRODUCER_STATES]; /* of records, or their letters */
 };
 
 /* Sets the producer's report function too.  -1 EX_OSERR. */

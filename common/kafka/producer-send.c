@@ -1,4 +1,6 @@
 /* A record on its way to librdkafka. */
+#include <stdlib.h>
+
 #include "kafka/error.h"
 #include "kafka/producer-inner.h"
 #include "stream/record.h"
@@ -58,25 +60,36 @@ client_of(const struct producer *producer, const struct producer_topic *topic,
 	    topic->partitions);
 }
 
-static rd_kafka_resp_err_t
-send_one(struct producer *producer, const struct producer_record *record,
-    rd_kafka_headers_t *headers)
+/* Its own handle of a topic for a client. */
+static rd_kafka_topic_t *
+handle_of(
+    struct producer *producer, struct producer_topic *topic, uint32_t client)
 {
-	int32_t partition = record->partition != -1
-	    ? record->partition
-	    : choose_partition(record->topic, record->key);
-	uint32_t client = client_of(producer, record->topic, partition);
-	rd_kafka_topic_t *topic = record->topic->handles[client];
+	if (topic->handles[client] == NULL)
+		topic->handles[client] =
+		    rd_kafka_topic_new(producer->clients[client].handle,
+			(const char *)topic->name.data, NULL);
+	return topic->handles[client];
+}
 
+/* Takes the headers where it succeeds. */
+static rd_kafka_resp_err_t
+send_to(struct producer *producer, uint32_t client,
+    const struct producer_record *record, rd_kafka_headers_t *headers)
+{
+	rd_kafka_topic_t *topic = handle_of(producer, record->topic, client);
+
+	if (topic == NULL)
+		return rd_kafka_last_error();
 	if (headers == NULL)
-		return rd_kafka_produce(topic, partition, 0,
+		return rd_kafka_produce(topic, record->partition, 0,
 			   mutable(record->value.data), record->value.bytes,
 			   record->key.data, record->key.bytes,
 			   record->record) == 0
 		    ? RD_KAFKA_RESP_ERR_NO_ERROR
 		    : rd_kafka_last_error();
 	return rd_kafka_producev(producer->clients[client].handle,
-	    RD_KAFKA_V_RKT(topic), RD_KAFKA_V_PARTITION(partition),
+	    RD_KAFKA_V_RKT(topic), RD_KAFKA_V_PARTITION(record->partition),
 	    RD_KAFKA_V_MSGFLAGS(0),
 	    RD_KAFKA_V_VALUE(mutable(record->value.data), record->value.bytes),
 	    RD_KAFKA_V_KEY(mutable(record->key.data), record->key.bytes),
@@ -84,29 +97,92 @@ send_one(struct producer *producer, const struct producer_record *record,
 	    RD_KAFKA_V_END);
 }
 
+/* The client for records alone in their requests: the last of all. */
+static int
+make_lone(struct producer *producer, struct err *err)
+{
+	if (producer->made_count > producer->client_count)
+		return 0;
+	return producer_make_client(producer, producer->lone_conf, err);
+}
+
+bool
+producer_send_again(
+    struct producer *producer, const rd_kafka_message_t *message)
+{
+	struct producer_record record = {
+	    .topic = producer_topic_of(producer, message),
+	    .partition = message->partition,
+	    .key = {message->key, message->key_len},
+	    .value = {message->payload, message->len},
+	    .record = message->_private,
+	};
+	rd_kafka_headers_t *headers = NULL;
+	struct err ignored;
+
+	if (record.topic == NULL || make_lone(producer, &ignored) < 0)
+		return false;
+	rd_kafka_message_detach_headers(mutable(message), &headers);
+	if (send_to(producer, producer->client_count, &record, headers) ==
+	    RD_KAFKA_RESP_ERR_NO_ERROR)
+		return true;
+	if (headers != NULL)
+		rd_kafka_headers_destroy(headers);
+	return false;
+}
+
+size_t
+producer_bytes_most(const struct producer *producer)
+{
+	char text[32];
+	size_t bytes = sizeof(text);
+
+	if (rd_kafka_conf_get(producer->lone_conf, "message.max.bytes", text,
+		&bytes) != RD_KAFKA_CONF_OK)
+		return 0;
+	return strtoul(text, NULL, 10);
+}
+
+static int
+refuse(struct producer *producer, const struct producer_record *record,
+    rd_kafka_resp_err_t error, struct err *err)
+{
+	if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL)
+		return PRODUCER_FULL;
+	if (error == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE)
+		return err_set(err, EX_DATAERR,
+		    "%zu bytes: larger than message.max.bytes, %zu",
+		    record->key.bytes + record->value.bytes +
+			record->headers.bytes,
+		    producer_bytes_most(producer));
+	return err_set(
+	    err, kafka_error_code(error), "%s", rd_kafka_err2str(error));
+}
+
 int
 producer_send(struct producer *producer, const struct producer_record *record,
     struct err *err)
 {
+	struct producer_record placed = *record;
 	rd_kafka_headers_t *headers = NULL;
 	rd_kafka_resp_err_t error;
+	uint32_t client = producer->client_count;
 
 	if (record->headers.data != NULL) {
 		headers = make_headers(record->headers, err);
 		if (headers == NULL)
 			return -1;
 	}
-	error = send_one(producer, record, headers);
+	if (placed.partition == -1)
+		placed.partition = choose_partition(record->topic, record->key);
+	if (!record->alone)
+		client = client_of(producer, record->topic, placed.partition);
+	else if (make_lone(producer, err) < 0)
+		return -1;
+	error = send_to(producer, client, &placed, headers);
 	if (error == RD_KAFKA_RESP_ERR_NO_ERROR)
 		return PRODUCER_SENT;
 	if (headers != NULL)
 		rd_kafka_headers_destroy(headers);
-	if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL)
-		return PRODUCER_FULL;
-	if (error == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE)
-		return err_set(err, EX_DATAERR,
-		    "%zu bytes: larger than message.max.bytes allows",
-		    record->key.bytes + record->value.bytes);
-	return err_set(
-	    err, kafka_error_code(error), "%s", rd_kafka_err2str(error));
+	return refuse(producer, record, error, err);
 }

@@ -13,10 +13,13 @@
 #define ASK_MS_MOST 4000
 #define ASK_PAUSE_MS 100
 
+/* For a limit, which only a message names. */
+#define LIMIT_MS 2000
+
 static void
 free_topic(struct producer *producer, struct producer_topic *topic)
 {
-	for (uint32_t i = 0; i < producer->client_count; i++)
+	for (uint32_t i = 0; i <= producer->client_count; i++)
 		if (topic->handles[i] != NULL)
 			rd_kafka_topic_destroy(topic->handles[i]);
 	free((char *)(uintptr_t)topic->name.data);
@@ -99,36 +102,25 @@ look_up(
 	}
 }
 
-static bool
-make_handles(struct producer *producer, struct producer_topic *topic)
-{
-	const char *name = (const char *)topic->name.data;
-
-	for (uint32_t i = 0; name != NULL && i < producer->client_count; i++) {
-		topic->handles[i] =
-		    rd_kafka_topic_new(producer->clients[i].handle, name, NULL);
-		if (topic->handles[i] == NULL)
-			return false;
-	}
-	return name != NULL;
-}
-
 static struct producer_topic *
 make_topic(struct producer *producer, struct slice name, struct err *err)
 {
 	struct producer_topic *topic = calloc(1,
 	    sizeof(*topic) +
-		producer->client_count * sizeof(topic->handles[0]));
+		(producer->client_count + 1) * sizeof(topic->handles[0]));
+	char *copy = slice_dup(name);
 
-	if (topic != NULL) {
-		topic->name = (struct slice){
-		    (const uint8_t *)slice_dup(name), name.bytes};
-		if (make_handles(producer, topic))
-			return topic;
-		free_topic(producer, topic);
+	if (topic != NULL && copy != NULL)
+		topic->handles[0] =
+		    rd_kafka_topic_new(producer->clients[0].handle, copy, NULL);
+	if (topic == NULL || topic->handles[0] == NULL) {
+		free(topic);
+		free(copy);
+		err_memory(err, "topic");
+		return NULL;
 	}
-	err_memory(err, "topic");
-	return NULL;
+	topic->name = slice_of(copy);
+	return topic;
 }
 
 int
@@ -155,4 +147,26 @@ producer_find_topic(struct producer *producer, struct slice name,
 	made->next = producer->topics;
 	*topic = producer->topics = made;
 	return 0;
+}
+
+struct producer_topic *
+producer_topic_of(
+    const struct producer *producer, const rd_kafka_message_t *message)
+{
+	struct slice name = slice_of(rd_kafka_topic_name(message->rkt));
+	struct producer_topic *topic = producer->topics;
+
+	while (topic != NULL && !slice_equal(topic->name, name))
+		topic = topic->next;
+	return topic;
+}
+
+int64_t
+producer_topic_limit(struct producer *producer, struct producer_topic *topic)
+{
+	if (topic->limit_bytes == 0)
+		topic->limit_bytes =
+		    kafka_topic_limit(producer->clients[0].handle,
+			(const char *)topic->name.data, LIMIT_MS);
+	return topic->limit_bytes;
 }

@@ -12,22 +12,28 @@
 #include "kafka/error.h"
 #include "kafka/producer-inner.h"
 
-/* The broker refuses all records of a request for the size of the whole. */
-#define TOO_LARGE \
-	"larger than the topic's max.message.bytes, alone or with the " \
-	"records sent with it (batch.size)"
-
 /* Purged records are reported within this time, or not at all. */
 #define ABANDON_MS 1000
 
 /* The last statistics come within an interval, and a little. */
 #define STATS_MORE_MS 500
 
-static int
-make_client(struct producer *producer, struct producer_client *client,
-    const rd_kafka_conf_t *conf, struct err *err)
+/* Nothing waits for its turn in the lone client, nor finds it full: its
+ * records were taken in by the window before. */
+static const char *const lone_settings[][2] = {
+    {"batch.num.messages", "1"},
+    {"linger.ms", "0"},
+    {"queue.buffering.max.messages", "2147483647"},
+    {"queue.buffering.max.kbytes", "2147483647"},
+};
+
+int
+producer_make_client(
+    struct producer *producer, const rd_kafka_conf_t *conf, struct err *err)
 {
 	static const uint64_t one = 1;
+	struct producer_client *client =
+	    &producer->clients[producer->made_count];
 	rd_kafka_conf_t *own = rd_kafka_conf_dup(conf);
 	char why[256];
 
@@ -39,21 +45,23 @@ make_client(struct producer *producer, struct producer_client *client,
 	client->queue = rd_kafka_queue_get_main(client->handle);
 	rd_kafka_queue_io_event_enable(
 	    client->queue, producer->event_fd, &one, sizeof(one));
+	producer->made_count++;
 	return 0;
 }
 
 static int
-make_clients(struct producer *producer, const rd_kafka_conf_t *conf,
-    uint32_t count, struct err *err)
+make_clients(struct producer *producer, rd_kafka_conf_t *conf, struct err *err)
 {
-	while (producer->client_count < count) {
-		struct producer_client *client =
-		    &producer->clients[producer->client_count];
+	size_t count = sizeof(lone_settings) / sizeof(lone_settings[0]);
 
-		if (make_client(producer, client, conf, err) < 0)
+	rd_kafka_conf_set_events(conf,
+	    RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_STATS);
+	while (producer->made_count < producer->client_count)
+		if (producer_make_client(producer, conf, err) < 0)
 			return -1;
-		producer->client_count++;
-	}
+	for (size_t i = 0; i < count; i++)
+		rd_kafka_conf_set(
+		    conf, lone_settings[i][0], lone_settings[i][1], NULL, 0);
 	return 0;
 }
 
@@ -66,18 +74,15 @@ producer_open(struct producer *producer, rd_kafka_conf_t *conf,
 
 	*producer = (struct producer){
 	    .event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+	    .client_count = client_count,
+	    .lone_conf = conf,
 	    .needs_offset = needs_offset,
 	    .connect_ms = connect_ms,
 	};
-	if (producer->event_fd < 0) {
+	if (producer->event_fd < 0)
 		result = err_set(err, EX_OSERR, "eventfd: %s", strerror(errno));
-	} else {
-		rd_kafka_conf_set_events(conf,
-		    RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR |
-			RD_KAFKA_EVENT_STATS);
-		result = make_clients(producer, conf, client_count, err);
-	}
-	rd_kafka_conf_destroy(conf);
+	else
+		result = make_clients(producer, conf, err);
 	if (result < 0)
 		producer_close(producer);
 	return result;
@@ -86,7 +91,7 @@ producer_open(struct producer *producer, rd_kafka_conf_t *conf,
 static void
 purge(struct producer *producer)
 {
-	for (uint32_t i = 0; i < producer->client_count; i++)
+	for (uint32_t i = 0; i < producer->made_count; i++)
 		rd_kafka_purge(producer->clients[i].handle,
 		    RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT |
 			RD_KAFKA_PURGE_F_NON_BLOCKING);
@@ -95,7 +100,7 @@ purge(struct producer *producer)
 static bool
 has_unreported(const struct producer *producer)
 {
-	for (uint32_t i = 0; i < producer->client_count; i++)
+	for (uint32_t i = 0; i < producer->made_count; i++)
 		if (rd_kafka_outq_len(producer->clients[i].handle) > 0)
 			return true;
 	return false;
@@ -108,6 +113,7 @@ producer_abandon(struct producer *producer)
 	struct err ignored;
 	int left_ms;
 
+	producer->abandoned = true;
 	purge(producer);
 	while (has_unreported(producer) &&
 	    (left_ms = clock_left_ms(deadline_us, ABANDON_MS)) > 0)
@@ -119,10 +125,12 @@ producer_close(struct producer *producer)
 {
 	purge(producer);
 	producer_free_topics(producer);
-	for (uint32_t i = 0; i < producer->client_count; i++) {
+	for (uint32_t i = 0; i < producer->made_count; i++) {
 		rd_kafka_queue_destroy(producer->clients[i].queue);
 		rd_kafka_destroy(producer->clients[i].handle);
 	}
+	if (producer->lone_conf != NULL)
+		rd_kafka_conf_destroy(producer->lone_conf);
 	if (producer->event_fd >= 0)
 		close(producer->event_fd);
 	*producer = (struct producer){.event_fd = -1};
@@ -132,28 +140,6 @@ int
 producer_fd(const struct producer *producer)
 {
 	return producer->event_fd;
-}
-
-static void
-take_report(struct producer *producer, const rd_kafka_message_t *message)
-{
-	struct producer_report report = {
-	    .record = message->_private,
-	    .topic = rd_kafka_topic_name(message->rkt),
-	    .partition = message->partition,
-	};
-
-	if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) {
-		report.code = kafka_error_code(message->err);
-		report.why =
-		    message->err == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE
-		    ? TOO_LARGE
-		    : rd_kafka_err2str(message->err);
-	} else if (producer->needs_offset && message->offset < 0) {
-		report.code = EX_TEMPFAIL;
-		report.why = "unproven: reported without an offset";
-	}
-	producer->report(&report, producer->context);
 }
 
 static void
@@ -189,7 +175,7 @@ serve_client(struct producer *producer, const struct producer_client *client)
 		if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_STATS)
 			take_stats(producer, event);
 		while ((message = rd_kafka_event_message_next(event)) != NULL)
-			take_report(producer, message);
+			producer_take_report(producer, client, message);
 		rd_kafka_event_destroy(event);
 	}
 }
@@ -206,7 +192,7 @@ producer_serve(struct producer *producer, int timeout_ms, struct err *err)
 	/* Emptied first: what comes from here on makes it readable again. */
 	ignored = read(producer->event_fd, &count, sizeof(count));
 	(void)ignored;
-	for (uint32_t i = 0; i < producer->client_count; i++)
+	for (uint32_t i = 0; i < producer->made_count; i++)
 		serve_client(producer, &producer->clients[i]);
 	if (producer->broken.code == 0)
 		return 0;
@@ -237,7 +223,7 @@ producer_last_stats(struct producer *producer)
 		return;
 	most_ms = stats_interval_ms(producer) + STATS_MORE_MS;
 	deadline_us = clock_us() + (uint64_t)most_ms * 1000;
-	wanted = producer->stats->lines + producer->client_count;
+	wanted = producer->stats->lines + producer->made_count;
 	while (producer->stats->lines < wanted &&
 	    (left_ms = clock_left_ms(deadline_us, most_ms)) > 0)
 		producer_serve(producer, left_ms, &ignored);

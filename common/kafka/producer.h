@@ -19,6 +19,11 @@
  * A report counts as delivered only without an error and with an offset: when
  * librdkafka retries a request it can report a record that it never saw
  * acknowledged, without an offset (R12).
+ *
+ * Alone.  A broker refuses all records of a request for the fault of one.  So
+ * a record that is refused for what it is goes out once more in a request of
+ * its own, by a client that is made for that when it is first needed, and
+ * only what comes of that is reported.
  */
 #ifndef QIM_KAFKA_PRODUCER_H
 #define QIM_KAFKA_PRODUCER_H
@@ -38,15 +43,29 @@ struct producer_topic {
 	struct slice name; /* NUL terminated */
 	uint32_t partitions; /* when it was looked up */
 	uint32_t keyless; /* records without a key and partition, so far */
-	rd_kafka_topic_t *handles[]; /* one for each client */
+	int64_t limit_bytes; /* max.message.bytes; 0 not asked, -1 not known */
+	rd_kafka_topic_t *handles[]; /* one for each client, and for the lone */
 };
+
+/* What is known of a record in the end. */
+enum producer_state {
+	PRODUCER_DELIVERED, /* no error, and an offset where one is wanted */
+	PRODUCER_UNPROVEN, /* no error, but no offset: in the topic or not */
+	PRODUCER_NOT_PERSISTED, /* surely not in the topic */
+	PRODUCER_POSSIBLY_PERSISTED, /* sent, and never answered for */
+	PRODUCER_STATES,
+};
+
+/* "delivered", "unproven", ... */
+extern const char *const producer_state_names[PRODUCER_STATES];
 
 struct producer_report {
 	void *record; /* as given to producer_send() */
 	const char *topic;
 	int32_t partition;
-	int code; /* 0 delivered, else an exit code */
-	const char *why; /* why not; NULL: delivered */
+	enum producer_state state;
+	int code; /* 0 delivered; EX_DATAERR the record's own fault; others */
+	const char *why; /* why not, with the state; NULL: delivered */
 };
 
 /* Called by producer_serve() for each record, once. */
@@ -59,8 +78,13 @@ struct producer_client {
 };
 
 struct producer {
-	struct producer_client clients[PRODUCER_CLIENTS_MOST];
+	/* `client_count` that records are split between, and behind them,
+	 * once it is made, the one for records alone in their requests. */
+	struct producer_client clients[PRODUCER_CLIENTS_MOST + 1];
 	uint32_t client_count;
+	uint32_t made_count;
+	rd_kafka_conf_t *lone_conf;
+	bool abandoned; /* nothing is sent once more */
 	int event_fd;
 	bool needs_offset;
 	uint64_t connect_ms;
@@ -80,6 +104,7 @@ struct producer_record {
 	struct slice key, value; /* data NULL: nil */
 	struct slice headers; /* raw msgpack as in a stream; nil */
 	void *record; /* comes back in the report */
+	bool alone; /* in a request of its own; never PRODUCER_FULL */
 };
 
 /* Makes `client_count` clients; connects nothing yet.  Takes conf in any case.
@@ -112,6 +137,14 @@ enum producer_sent {
  * the error is only why, the caller says which record. */
 int producer_send(struct producer *producer,
     const struct producer_record *record, struct err *err);
+
+/* The largest record that is sent: message.max.bytes. */
+size_t producer_bytes_most(const struct producer *producer);
+
+/* The largest that the topic takes, its max.message.bytes; -1 where that can't
+ * be known.  Asks the brokers the first time, for seconds at most. */
+int64_t producer_topic_limit(
+    struct producer *producer, struct producer_topic *topic);
 
 /* Readable when producer_serve() has something to do. */
 int producer_fd(const struct producer *producer);

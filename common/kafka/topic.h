@@ -1,5 +1,5 @@
 /*
- * topic - how many partitions a topic has.
+ * topic - how many partitions a topic has, and how large a record may be.
  */
 #ifndef QIM_KAFKA_TOPIC_H
 #define QIM_KAFKA_TOPIC_H
@@ -13,5 +13,10 @@
  * answers, *count 0. */
 rd_kafka_resp_err_t kafka_topic_ask(rd_kafka_t *client, rd_kafka_topic_t *topic,
     int timeout_ms, uint32_t *count);
+
+/* The topic's max.message.bytes; -1 where no broker says it within timeout_ms
+ * (it needs the right to describe the topic's configuration). */
+int64_t kafka_topic_limit(
+    rd_kafka_t *client, const char *topic, int timeout_ms);
 
 #endif

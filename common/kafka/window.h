@@ -27,6 +27,7 @@ struct window_batch {
 	bool open; /* another part will come */
 	bool failed;
 	struct window_part *last; /* its last part, once that has come */
+	uint64_t buried; /* the caller's count, 0 at first: dead letters */
 };
 
 /* Embedded in whatever the caller keeps for a part; stays where it is. */
