@@ -372,7 +372,7 @@ int
 main(int argc, char **argv)
 {
 	struct err err;
-	uint64_t until_us;
+	uint64_t left, until_us;
 	int result = program_begin(
 	    argc, argv, table, 0, synopsis, &options.common, &err);
 
@@ -385,8 +385,10 @@ main(int argc, char **argv)
 		return msg_fail(&err);
 	open_producers();
 	open_consumer();
+	left = options.count - turn(options.count);
+	/* The first one has waited for the group's coordinator. */
 	until_us = clock_us() + options.seconds * 1000000;
-	for (uint64_t left = options.count; left > 0 && clock_us() < until_us;)
+	while (left > 0 && clock_us() < until_us)
 		left -= turn(left);
 	if (fflush(stdout) != 0 || (stats != NULL && fclose(stats) != 0))
 		die("output", "can't be written");
