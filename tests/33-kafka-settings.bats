@@ -37,6 +37,23 @@ all='outbox-read outbox-write dispatch-produce offset-commit'
 	done
 }
 
+@test "the nearest name, also of a second name and of one letter" {
+	local pair
+	for pair in ack:acks retires:retries linger.m:linger.ms \
+		max.in.fligt:max.in.flight bootstrap.server:bootstrap.servers \
+		request.required.ack:request.required.acks \
+		message.send.max.retrys:message.send.max.retries \
+		compresion.type:compression.type \
+		security.protocl:security.protocol; do
+		refused dispatch-produce \
+			"-X ${pair%:*}: unknown property, is ${pair#*:} meant?" \
+			-X "${pair%:*}=1"
+	done
+	# Names are exact: librdkafka's are all in small letters.
+	refused dispatch-produce '-X Acks: unknown property, is acks meant?' \
+		-X Acks=all
+}
+
 @test "a number that librdkafka would read in part" {
 	for name in $all; do
 		refused "$name" "-X socket.timeout.ms: '5000ms': librdkafka takes it for 5000: wants just a number" \
@@ -75,6 +92,33 @@ all='outbox-read outbox-write dispatch-produce offset-commit'
 	done
 }
 
+# Those of some kinds are refused for every program above.
+@test "every name that is refused" {
+	local name
+	for name in plugin.library.paths ssl.engine.location ssl.engine.id \
+		ssl.providers sasl.kerberos.kinit.cmd \
+		sasl.oauthbearer.token.endpoint.url test.mock.num.brokers \
+		test.mock.broker.rtt enable.idempotence transactional.id \
+		transaction.timeout.ms delivery.report.only.error \
+		queuing.strategy partitioner enable.auto.commit \
+		auto.commit.enable auto.commit.interval.ms \
+		enable.auto.offset.store offset.store.method offset.store.path \
+		offset.store.sync.interval.ms auto.offset.reset isolation.level \
+		enable.partition.eof group.id log.queue \
+		enable.ssl.certificate.verification \
+		internal.termination.signal; do
+		for program in dispatch-produce outbox-read; do
+			refused "$program" "-X $name: '1': refused: " -X "$name=1"
+		done
+	done
+	# All of the table are in this list: a test that misses one fails.
+	run -0 bash -c 'sed -n "/^} denied/,/^};/p" "$1" | grep -c "{\""' _ \
+		"$qim_root/common/kafka/settings-check.c"
+	[ "$output" -eq 26 ]
+	refused outbox-read "-X ssl.endpoint.identification.algorithm: 'none': refused: " \
+		-X ssl.endpoint.identification.algorithm=none
+}
+
 @test "one property given twice" {
 	for name in $all; do
 		refused "$name" "bootstrap.servers: '127.0.0.1:1' by -b and 'other:2' by -X: it is one property, give it once" \
@@ -102,8 +146,55 @@ all='outbox-read outbox-write dispatch-produce offset-commit'
 		-X retries=0
 }
 
+# contradiction NAME=VALUE TEXT: by -X, and by a file.
+contradiction() {
+	refused "$program" "-X ${1%=*}: '${1#*=}': refused: $2" -X "$1"
+	echo "$1" >"$BATS_TEST_TMPDIR/properties"
+	refused "$program" "-F line 1 ${1%=*}: '${1#*=}': refused: $2" \
+		-F "$BATS_TEST_TMPDIR/properties"
+}
+
+@test "idempotence against acks, in flight and retries, by any name" {
+	export QIM_FANOUT_PRODUCER_IDEMPOTENCE=true
+	for program in dispatch-produce outbox-write; do
+		for name in acks request.required.acks; do
+			for value in 0 1; do
+				contradiction "$name=$value" \
+					'an idempotent producer wants all or -1'
+			done
+			for value in 2 -2 ALL '' 'all,1'; do
+				contradiction "$name=$value" 'wants all, -1, 0 or 1'
+			done
+		done
+		for name in max.in.flight \
+			max.in.flight.requests.per.connection; do
+			for value in 6 1000000; do
+				contradiction "$name=$value" \
+					'an idempotent producer wants 1 to 5'
+			done
+		done
+		for name in retries message.send.max.retries; do
+			contradiction "$name=0" \
+				'an idempotent producer wants 1 or more'
+		done
+	done
+	# At the limit, and spelt otherwise: then only the broker is missed.
+	for program in dispatch-produce outbox-write; do
+		for good in acks=-1 request.required.acks=-1 acks=all \
+			max.in.flight=5 max.in.flight.requests.per.connection=1 \
+			retries=1 message.send.max.retries=2147483647; do
+			run -69 program "$program" --connect-ms 100 -X "$good"
+		done
+	done
+	# Not idempotent: more in flight and no retries contradict nothing.
+	export QIM_FANOUT_PRODUCER_IDEMPOTENCE=false
+	run -69 program dispatch-produce --connect-ms 100 -X max.in.flight=6 \
+		-X retries=0
+}
+
 @test "QIM_FANOUT_PRODUCER_IDEMPOTENCE: exactly true or false" {
-	for value in '' TRUE False 1 0 yes no ' true' 'true ' on; do
+	for value in '' TRUE True False FALSE 1 0 yes no on off t ' true' 'true ' \
+		true,false truefalse tru '"true"' ' '; do
 		export QIM_FANOUT_PRODUCER_IDEMPOTENCE=$value
 		refused dispatch-produce "QIM_FANOUT_PRODUCER_IDEMPOTENCE: '$value': wants exactly true or false"
 	done
@@ -127,6 +218,39 @@ all='outbox-read outbox-write dispatch-produce offset-commit'
 	run -77 bash -c 'QIM_FANOUT_PRODUCER_IDEMPOTENCE=true dispatch-produce \
 		-b "$MOCK_BROKERS" -t d <"$1" >/dev/null' _ "$BATS_TEST_TMPDIR/in"
 	expect_message 'dispatch-produce: error: '
+	stop_mock
+}
+
+end_of_topic() {
+	run -0 kcat -Q -b "$MOCK_BROKERS" -t outbox:0:-1
+	[ "$output" = "outbox [0] offset $1" ]
+}
+
+# What would be done without --check stands ready: a line, a dispatch, a record.
+@test "--check looks at the topic, reads no input and produces nothing" {
+	local input=$BATS_TEST_TMPDIR/in
+	start_mock -v -t outbox:1
+	kcat -P -b "$MOCK_BROKERS" -t outbox -p 0 <<<record
+	for name in 'outbox-read -g g -o beginning' outbox-write \
+		dispatch-produce; do
+		echo '{"conversation_id":"c","conversation_seq":1}' >"$input"
+		# shellcheck disable=SC2086
+		run -0 --separate-stderr $name -b "$MOCK_BROKERS" -t outbox \
+			--check <"$input"
+		[ -z "$output$stderr" ]
+		# shellcheck disable=SC2086
+		run -64 --separate-stderr $name -t outbox --check <"$input"
+		expect_message "${name%% *}: error: -b: missing"
+		[ -z "$output" ]
+	done
+	run -0 --separate-stderr offset-commit -b "$MOCK_BROKERS" -g g --check \
+		<"$input"
+	[ -z "$output$stderr" ]
+	run -64 --separate-stderr offset-commit -g g --check <"$input"
+	end_of_topic 1
+	# One produce request, kcat's; no commit.
+	[ "$(grep -c 'Received ProduceRequest' "$(scope_dir)/mock/err")" -eq 1 ]
+	run ! grep -q 'Received OffsetCommitRequest' "$(scope_dir)/mock/err"
 	stop_mock
 }
 
