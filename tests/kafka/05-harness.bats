@@ -174,3 +174,24 @@ fake_mock() {
 	need_kafka 3
 	kafka_pid 3
 }
+
+@test "KAFKA_PROXIED: brokers are reached through the proxy alone" {
+	local topic leader
+	need_kafka 3
+	topic=$(unique topic)
+	kafka_create_topic "$topic" 1
+	leader=$(kafka_leader "$topic" 0)
+	[ "$(kcat -L -J -b "$KAFKA_PROXIED" | jq -r '.brokers | sort_by(.id) |
+		map(.name) | join(",")')" = "$KAFKA_PROXIED" ]
+	seq 100 | kcat -P -b "$KAFKA_PROXIED" -t "$topic" -p 0 -X acks=all
+	(($(proxy_count "$leader" up) > 100))
+	# Held, nothing gets through; what goes past the proxy does.
+	proxy_set brokers hold both
+	run -1 timeout 20 kcat -P -b "$KAFKA_PROXIED" -t "$topic" -p 0 \
+		-X message.timeout.ms=1000 <<<lost
+	seq 101 200 | kcat -P -b "$KAFKA_BROKERS" -t "$topic" -p 0 -X acks=all
+	# What an earlier test left is mended.
+	need_kafka 3
+	kcat -C -e -q -b "$KAFKA_PROXIED" -t "$topic" -p 0 -o beginning |
+		cmp - <(seq 200)
+}

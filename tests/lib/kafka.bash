@@ -9,9 +9,16 @@
 # All state is in KAFKA_DIR: brokers (the bootstrap servers), N/ for node N
 # (1, 2, 3) with its properties, pid, log (out; out.before of its earlier lives). Any process that has KAFKA_DIR
 # and KAFKA_BROKERS can source this and use the cluster.
+#
+# Clients that begin with KAFKA_PROXIED (of need_kafka, of kafka_start COUNT
+# proxy) are sent through a proxy for each broker, which proxy_set 1, 2, 3 or
+# brokers slows, cuts, holds (lib/proxy). What the brokers say to each other,
+# and KAFKA_BROKERS, with which the functions here ask, goes past it.
 
 # shellcheck source=tests/lib/common.bash
 source "${BASH_SOURCE[0]%/*}/common.bash"
+# shellcheck source=tests/lib/proxy.bash
+source "${BASH_SOURCE[0]%/*}/proxy.bash"
 
 kafka_jars() {
 	echo "${QIM_KAFKA_JARS:-$qim_root/build/kafka-jars}"
@@ -69,6 +76,14 @@ kafka_write_node() {
 		broker.heartbeat.interval.ms=1000
 		log.cleaner.backoff.ms=200
 	EOF
+	if [[ -e $dir/proxy-port ]]; then
+		cat >>"$dir/server.properties" <<-EOF
+			listeners=PLAINTEXT://127.0.0.1:$(<"$dir/port"),PROXIED://127.0.0.1:$(<"$dir/target-port"),CONTROLLER://127.0.0.1:$(<"$dir/controller-port")
+			advertised.listeners=PLAINTEXT://127.0.0.1:$(<"$dir/port"),PROXIED://127.0.0.1:$(<"$dir/proxy-port")
+			listener.security.protocol.map=PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT
+			inter.broker.listener.name=PLAINTEXT
+		EOF
+	fi
 	printf '%s\n' "${@:3}" >>"$dir/server.properties"
 	# What `StorageTool format` writes, without three JVMs: the snapshot is
 	# the tool's own, from tests/kafka/fetch.
@@ -121,11 +136,32 @@ kafka_is_up_or_dead() {
 	kafka_is_up
 }
 
-# kafka_start COUNT [name=value]...: 1 or 3 brokers, empty, with these settings
-# on top; sets and exports KAFKA_BROKERS. KAFKA_DIR must be set.
+# kafka_start_proxy COUNT: its ports, and the process.
+kafka_start_proxy() {
+	local n port target listeners=() proxied=''
+	for ((n = 1; n <= $1; n++)); do
+		port=$(free_port)
+		target=$(free_port)
+		echo "$port" >"$KAFKA_DIR/$n/proxy-port"
+		echo "$target" >"$KAFKA_DIR/$n/target-port"
+		listeners+=("$n=$port:$target")
+		proxied+=,127.0.0.1:$port
+	done
+	echo "${proxied#,}" >"$KAFKA_DIR/proxied"
+	export KAFKA_PROXIED=${proxied#,}
+	proxy_run "$KAFKA_DIR/proxy" "${listeners[@]}"
+}
+
+# kafka_start COUNT [proxy] [name=value]...: 1 or 3 brokers, empty, with these
+# settings on top; sets and exports KAFKA_BROKERS, with proxy KAFKA_PROXIED
+# too. KAFKA_DIR must be set.
 kafka_start() {
-	local count=$1 n port brokers='' voters=''
+	local count=$1 n port proxy='' brokers='' voters=''
 	[[ $count == [13] ]] || fail "kafka_start: 1 or 3, not $count" || return
+	if [[ ${2:-} == proxy ]]; then
+		proxy=1
+		set -- "$1" "${@:3}"
+	fi
 	"$qim_root/tests/kafka/fetch" || return
 	kafka_stop
 	mkdir -p "$KAFKA_DIR"
@@ -145,6 +181,8 @@ kafka_start() {
 	echo "${voters#,}" >"$KAFKA_DIR/voters"
 	seq "$count" >"$KAFKA_DIR/nodes"
 	export KAFKA_BROKERS=${brokers#,}
+	unset KAFKA_PROXIED
+	[[ -z $proxy ]] || kafka_start_proxy "$count" || return
 	for ((n = 1; n <= count; n++)); do
 		kafka_write_node "$n" "$count" "${@:2}"
 		kafka_run_node "$n"
@@ -171,6 +209,7 @@ kafka_end_nodes() {
 kafka_stop() {
 	[[ -e $KAFKA_DIR/nodes ]] || return 0
 	kafka_end_nodes
+	daemon_signal "$KAFKA_DIR/proxy" KILL
 	daemon_signal "$KAFKA_DIR/keeper" KILL
 	rm -rf -- "$(<"$KAFKA_DIR/data")" "$KAFKA_DIR"
 }
@@ -297,6 +336,7 @@ kafka_elect() {
 
 kafka_repair() {
 	local n repaired=
+	proxy_clear brokers || return
 	for n in $(kafka_nodes); do
 		if ! kafka_pid "$n" >/dev/null; then
 			kafka_run_node "$n"
@@ -315,18 +355,19 @@ kafka_ensure() {
 		fail "Apache Kafka didn't start for an earlier test"
 	elif [[ -e $KAFKA_DIR/brokers ]]; then
 		kafka_repair
-	elif ! kafka_start "$1"; then
+	elif ! kafka_start "$1" proxy; then
 		mkdir -p "$KAFKA_DIR"
 		touch "$KAFKA_DIR/failed"
 		return 1
 	fi
 }
 
-# need_kafka COUNT: the suite's cluster of 1 or 3; sets and exports KAFKA_DIR
-# and KAFKA_BROKERS. Leave it as you found it: all brokers up, and in sync.
+# need_kafka COUNT: the suite's cluster of 1 or 3; sets and exports KAFKA_DIR,
+# KAFKA_BROKERS and KAFKA_PROXIED. Leave it as you found it: all brokers up, and in sync.
 need_kafka() {
 	export KAFKA_DIR=$QIM_STATE/kafka$1
 	under_lock "kafka$1" kafka_ensure "$1" || return
 	KAFKA_BROKERS=$(<"$KAFKA_DIR/brokers")
-	export KAFKA_BROKERS
+	KAFKA_PROXIED=$(<"$KAFKA_DIR/proxied")
+	export KAFKA_BROKERS KAFKA_PROXIED
 }
