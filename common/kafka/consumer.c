@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/msg.h"
 #include "kafka/error.h"
 #include "stream/pack.h"
 
@@ -92,14 +93,30 @@ refuse_out_of_range(struct consumer *consumer, struct err *err)
 	    high);
 }
 
-/* Errors that librdkafka itself goes on from. */
+/* Errors that librdkafka itself goes on from: of the connection, and of a
+ * fetch that Kafka says to repeat. */
 static bool
 passes(rd_kafka_resp_err_t error)
 {
-	return error == RD_KAFKA_RESP_ERR__TRANSPORT ||
-	    error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN ||
-	    error == RD_KAFKA_RESP_ERR__RESOLVE ||
-	    error == RD_KAFKA_RESP_ERR__TIMED_OUT;
+	switch (error) {
+	case RD_KAFKA_RESP_ERR__TRANSPORT:
+	case RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN:
+	case RD_KAFKA_RESP_ERR__RESOLVE:
+	case RD_KAFKA_RESP_ERR__TIMED_OUT:
+	case RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT:
+	case RD_KAFKA_RESP_ERR_NETWORK_EXCEPTION:
+	case RD_KAFKA_RESP_ERR_KAFKA_STORAGE_ERROR:
+	case RD_KAFKA_RESP_ERR_FETCH_SESSION_ID_NOT_FOUND:
+	case RD_KAFKA_RESP_ERR_INVALID_FETCH_SESSION_EPOCH:
+	case RD_KAFKA_RESP_ERR_LISTENER_NOT_FOUND:
+	case RD_KAFKA_RESP_ERR_FENCED_LEADER_EPOCH:
+	case RD_KAFKA_RESP_ERR_UNKNOWN_LEADER_EPOCH:
+	case RD_KAFKA_RESP_ERR_OFFSET_NOT_AVAILABLE:
+	case RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED:
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* An error that is of no partition. */
@@ -130,10 +147,13 @@ take_event(
 		return CONSUMER_EOF;
 	if (message->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET)
 		return refuse_out_of_range(consumer, err);
-	if (passes(message->err))
-		return CONSUMER_NOTHING;
 	snprintf(what, sizeof(what), "%s[%d]: at offset %" PRId64,
 	    consumer->topic, (int)message->partition, message->offset);
+	if (passes(message->err)) {
+		msg_write(MSG_INFO, "%s: %s: asked again", what,
+		    rd_kafka_err2str(message->err));
+		return CONSUMER_NOTHING;
+	}
 	return kafka_error_set(err, message->err, what);
 }
 
