@@ -1,9 +1,11 @@
 /*
- * reader - one user's mailbox, as far as the mark.
+ * reader - one user's mailbox, between the floor and the mark.
  *
- * The mark is read first, and nothing with a mailbox_seq above it is given or
- * counted: what lies below is complete.  Only the list of conversations, which
- * has no mailbox_seqs, may be ahead of it.  A seq of a conversation is given
+ * Both are read first, and nothing with a mailbox_seq above the mark is given
+ * or counted: what lies below is complete.  Nor is what stands at or below the
+ * floor, which was trimmed: a copy that is applied late puts such a reference
+ * back, until the next trim.  Only the list of conversations, which has no
+ * mailbox_seqs, may be ahead of the mark.  A seq of a conversation is given
  * only where its reference stands in the user's box: exactly what was
  * dispatched to the user.  So the numbers of a conversation are looked up in
  * the box one after the other; where they turn out to be too far apart for
@@ -24,6 +26,7 @@ struct reader {
 	struct stem stem;
 	struct slice user;
 	uint64_t mark;
+	uint64_t floor; /* 0: nothing was trimmed */
 	uint64_t lookups; /* of seqs, by this reader */
 	struct refs refs; /* of the whole box, once that was read */
 	bool has_refs;
@@ -49,9 +52,9 @@ typedef int reader_conversation(
     const struct conversation *conversation, struct err *err);
 typedef int reader_message(const struct message *message, struct err *err);
 
-/* Connects to the node of the user's partition and reads the mark.  -1: as
- * client_init() and client_call(), EX_CONFIG the mark is of another partition
- * count, list length or place; the caller releases in any case. */
+/* Connects to the node of the user's partition and reads mark and floor.
+ * -1: as client_init() and client_call(), EX_CONFIG the mark is of another
+ * partition count, list length or place; the caller releases in any case. */
 int reader_init(struct reader *reader, const struct nodes *nodes,
     const struct login *login, uint64_t timeout_ms,
     const struct mailbox *mailbox, struct slice user, struct err *err);
@@ -69,5 +72,46 @@ int reader_box(struct reader *reader, uint64_t from, uint64_t most,
 int reader_history(struct reader *reader, struct slice conversation,
     uint64_t from, bool reverse, uint64_t most, reader_message *show,
     struct err *err);
+
+/* For reader-history.c and device.c. */
+
+/* Begins a command on the key KIND ID of the user's partition. */
+struct commands *reader_begin(struct reader *reader, uint32_t argc,
+    const char *name, const char *kind, struct slice id);
+
+/* Takes a reply out of the client, for the caller to release. */
+struct reply reader_keep(struct reader *reader, size_t index);
+
+/* The mailbox_seq that a score is; 0: none that is shown. */
+uint64_t reader_score(const struct reader *reader, const struct reply *reply);
+
+/* Appends the question for the box's entries from mailbox_seq `from` on. */
+void reader_ask_box(struct reader *reader, uint64_t from, uint64_t most);
+
+/* Appends the question for the scores in the box of [conversation, seq] for
+ * `count` seqs; they count as lookups. */
+void reader_ask_scores(struct reader *reader, struct slice conversation,
+    uint64_t first, uint32_t count, bool own);
+
+/* Appends the question for a claim, and shows the message it belongs to. */
+void reader_ask_claim(
+    struct reader *reader, struct slice conversation, uint64_t seq);
+int reader_show(struct message *message, const struct reply *claim,
+    reader_message *show, struct err *err);
+
+/* Shows entries: members and scores of a box. */
+int reader_show_entries(struct reader *reader, const struct reply *entries,
+    reader_message *show, struct err *err);
+
+/* The whole box, or what of it is of a conversation (nil: of any). */
+int reader_refs(struct reader *reader, struct slice conversation,
+    struct refs *refs, struct err *err);
+
+/* Seqs that one command asks about. */
+#define READER_CHUNK_COUNT 500
+
+/* Seqs that are looked up before the box is read instead: an application may
+ * number by time, and a user have many conversations. */
+#define READER_LOOKUPS_MOST 100000
 
 #endif
