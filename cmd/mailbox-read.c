@@ -1,9 +1,11 @@
 /*
- * mailbox-read - conversations, history and box of a user; positions.
+ * mailbox-read - conversations, history and box of a user, the next batch of
+ * a device; positions and quarantine of all partitions.
  *
  * Reads nothing on stdin, writes JSON lines (positions: text lines) on stdout
- * and talks to Redis, where it changes nothing.  No entry above the mark of
- * the user's partition is shown.  Stops when all was shown.
+ * and talks to Redis, where it changes nothing but what a device was given.
+ * No entry above the mark of the user's partition is shown.  Stops when all
+ * was shown; all of it is safe to repeat.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,10 @@
 #include "base/msg.h"
 #include "base/opt.h"
 #include "base/program.h"
+#include "message/hash.h"
+#include "redis/device.h"
 #include "redis/marks.h"
+#include "redis/quarantine.h"
 #include "redis/reader.h"
 #include "stream/jsonl.h"
 #include "stream/view.h"
@@ -22,10 +27,11 @@ static const char synopsis[] =
     "usage: mailbox-read [-hqVv] [--check] [--connect-ms ms]\n"
     "                    [--with-parent] -r node,... [-n partitions]\n"
     "                    [--prefix text] [--user name]\n"
-    "                    [--password-file file] [-u user] [-t topic]\n"
-    "                    [--conversation id] [--from seq] [--reverse]\n"
-    "                    [-c entries]\n"
-    "                    conversations | history | box | positions\n";
+    "                    [--password-file file] [-u user] [-d device]\n"
+    "                    [-t topic] [--conversation id] [--from seq]\n"
+    "                    [--reverse] [-c entries]\n"
+    "                    conversations | history | box | batch | positions |\n"
+    "                    quarantine\n";
 
 #define ENTRIES_MAX 10000
 #define TOPIC_BYTES_MAX 249
@@ -38,6 +44,7 @@ static struct options {
 	const char *login_user; /* --user */
 	const char *password_file;
 	const char *user; /* -u */
+	const char *device; /* -d */
 	const char *topic; /* -t */
 	const char *conversation;
 	uint64_t from; /* 0: not given */
@@ -53,6 +60,7 @@ static const struct opt table[] = {
     {0, "user", OPT_TEXT, &options.login_user},
     {0, "password-file", OPT_TEXT, &options.password_file},
     {'u', NULL, OPT_TEXT, &options.user},
+    {'d', NULL, OPT_TEXT, &options.device},
     {'t', NULL, OPT_TEXT, &options.topic},
     {0, "conversation", OPT_TEXT, &options.conversation},
     {0, "from", OPT_NUMBER, &options.from, 1, SEQ_MAX, NULL},
@@ -61,15 +69,12 @@ static const struct opt table[] = {
     {0},
 };
 
-static const struct command {
+/* What is shown, and which options it takes beside those of all. */
+struct command {
 	const char *name;
+	int (*print)(struct err *err);
 	bool takes_user, takes_topic, takes_conversation, takes_from;
-} commands[] = {
-    {"conversations", .takes_user = true},
-    {"history", .takes_user = true, .takes_conversation = true,
-	.takes_from = true},
-    {"box", .takes_user = true, .takes_from = true},
-    {"positions", .takes_topic = true},
+	bool takes_device;
 };
 
 #define COUNT_DEFAULT 50
@@ -146,24 +151,121 @@ print_positions(struct err *err)
 }
 
 static int
-print_of_user(const struct command *command, struct err *err)
+open_reader(struct err *err)
 {
-	uint64_t most = options.count == 0 ? COUNT_DEFAULT : options.count;
-
-	if (reader_init(&reader, &nodes, &login, options.common.connect_ms,
-		&mailbox, slice_of(options.user), err) < 0)
-		return -1;
-	if (command->takes_conversation)
-		return reader_history(&reader, slice_of(options.conversation),
-		    options.from, options.reverse, most, print_message, err);
-	if (command->takes_from)
-		return reader_box(
-		    &reader, options.from, most, print_message, err);
-	return reader_conversations(&reader, most, print_conversation, err);
+	if (options.count == 0)
+		options.count = COUNT_DEFAULT;
+	return reader_init(&reader, &nodes, &login, options.common.connect_ms,
+	    &mailbox, slice_of(options.user), err);
 }
 
 static int
-check_backend(struct err *err)
+print_conversations(struct err *err)
+{
+	if (open_reader(err) < 0)
+		return -1;
+	return reader_conversations(
+	    &reader, options.count, print_conversation, err);
+}
+
+static int
+print_history(struct err *err)
+{
+	if (open_reader(err) < 0)
+		return -1;
+	return reader_history(&reader, slice_of(options.conversation),
+	    options.from, options.reverse, options.count, print_message, err);
+}
+
+static int
+print_box(struct err *err)
+{
+	if (open_reader(err) < 0)
+		return -1;
+	return reader_box(
+	    &reader, options.from, options.count, print_message, err);
+}
+
+/* First of all, so that whoever reads knows how many lines must follow before
+ * the batch is whole and may be acknowledged. */
+static int
+print_given(const struct given *given, struct err *err)
+{
+	return jsonl_print(&output,
+	    json_pack("{s:o,s:I,s:I,s:I}", "device",
+		view_bytes(given->device, "base64"), "from",
+		(json_int_t)given->from, "to", (json_int_t)given->to, "count",
+		(json_int_t)given->count),
+	    err);
+}
+
+static int
+print_batch(struct err *err)
+{
+	if (open_reader(err) < 0)
+		return -1;
+	return device_batch(&reader, slice_of(options.device), options.count,
+	    print_given, print_message, err);
+}
+
+static int
+print_quarantine_head(const struct quarantine *quarantine, struct err *err)
+{
+	return jsonl_print(&output,
+	    json_pack("{s:I,s:I,s:I}", "partition",
+		(json_int_t)quarantine->partition, "copies",
+		(json_int_t)quarantine->copies, "dropped",
+		(json_int_t)quarantine->dropped),
+	    err);
+}
+
+static json_t *
+view_hash(struct slice hash)
+{
+	char text[2 * HASH_BYTES + 1] = "";
+
+	for (size_t i = 0; i < hash.bytes && i < HASH_BYTES; i++)
+		snprintf(&text[2 * i], 3, "%02x", hash.data[i]);
+	return json_string(text);
+}
+
+static int
+print_quarantined(const struct quarantined *copy, struct err *err)
+{
+	return jsonl_print(&output,
+	    json_pack("{s:I,s:I,s:o,s:o,s:o,s:o,s:b}", "partition",
+		(json_int_t)copy->partition, "offset", (json_int_t)copy->offset,
+		"reason", view_bytes(copy->reason, "base64"), "dispatch_id",
+		view_hash(copy->id), "digest", view_hash(copy->digest), "value",
+		view_bin(copy->value, VIEW_BIN_DECODE), "cut",
+		copy->value.bytes >= QUARANTINE_VALUE_BYTES),
+	    err);
+}
+
+/* All partitions of a node; a mark says that they are this topic's. */
+static int
+print_node_quarantine(struct client *client, uint32_t place, struct err *err)
+{
+	struct stem stem;
+	uint64_t mark;
+
+	if (marks_check_place(client, &mailbox, place, err) < 0)
+		return -1;
+	for (uint32_t p = place; p < mailbox.partitions; p += mailbox.nodes) {
+		stem_init(&stem, mailbox.prefix, p);
+		mark_ask(&client->commands, &stem);
+		if (client_call(client, err) < 0 ||
+		    mark_take(&client->replies[0], &stem, &mailbox, place,
+			&mark, err) < 0 ||
+		    quarantine_read(client, &stem, p, print_quarantine_head,
+			print_quarantined, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+print_quarantine(struct err *err)
 {
 	struct client client;
 	int result = 0;
@@ -171,10 +273,22 @@ check_backend(struct err *err)
 	for (uint32_t i = 0; i < nodes.count && result == 0; i++) {
 		result = client_init(&client, &nodes.all[i], &login,
 		    options.common.connect_ms, err);
+		if (result == 0)
+			result = print_node_quarantine(&client, i, err);
 		client_release(&client);
 	}
 	return result;
 }
+
+static const struct command commands[] = {
+    {"conversations", print_conversations, .takes_user = true},
+    {"history", print_history, .takes_user = true, .takes_conversation = true,
+	.takes_from = true},
+    {"box", print_box, .takes_user = true, .takes_from = true},
+    {"batch", print_batch, .takes_user = true, .takes_device = true},
+    {"positions", print_positions, .takes_topic = true},
+    {"quarantine", print_quarantine, .takes_topic = true},
+};
 
 static int
 show(const struct command *command, struct err *err)
@@ -186,11 +300,10 @@ show(const struct command *command, struct err *err)
 	    options.topic == NULL ? "" : options.topic,
 	    (uint32_t)options.partitions, nodes.count};
 	if (options.common.check)
-		result = check_backend(err);
-	else if (command->takes_topic)
-		result = print_positions(err);
+		result = client_check_nodes(
+		    &nodes, &login, options.common.connect_ms, err);
 	else
-		result = print_of_user(command, err);
+		result = command->print(err);
 	if (result == 0)
 		result = jsonl_flush(&output, err);
 	if (result == 0)
@@ -220,15 +333,6 @@ check_use(const char *option, bool given, bool takes, bool required,
 	return 0;
 }
 
-static int
-check_id(const char *option, const char *id, struct err *err)
-{
-	if (id == NULL || strlen(id) <= IDENT_BYTES_MAX)
-		return 0;
-	return err_set(err, EX_USAGE, "%s: %zu bytes, an id has at most %d",
-	    option, strlen(id), IDENT_BYTES_MAX);
-}
-
 /* Topic names of Kafka: they have no blanks, so that a line of positions can
  * be read. */
 static int
@@ -253,6 +357,8 @@ check_settings(const struct command *command, struct err *err)
 {
 	if (check_use("-u", options.user != NULL, command->takes_user, true,
 		command, err) < 0 ||
+	    check_use("-d", options.device != NULL, command->takes_device, true,
+		command, err) < 0 ||
 	    check_use("-t", options.topic != NULL, command->takes_topic, true,
 		command, err) < 0 ||
 	    check_use("--conversation", options.conversation != NULL,
@@ -263,8 +369,9 @@ check_settings(const struct command *command, struct err *err)
 		false, command, err) < 0 ||
 	    check_use("-c", options.count != 0, command->takes_user, false,
 		command, err) < 0 ||
-	    check_id("-u", options.user, err) < 0 ||
-	    check_id("--conversation", options.conversation, err) < 0 ||
+	    mailbox_check_id("-u", options.user, err) < 0 ||
+	    mailbox_check_id("-d", options.device, err) < 0 ||
+	    mailbox_check_id("--conversation", options.conversation, err) < 0 ||
 	    check_topic(err) < 0 ||
 	    opt_required("-r", options.redis, err) < 0 ||
 	    mailbox_check_prefix(options.prefix, err) < 0 ||
@@ -281,7 +388,8 @@ find_command(const char *name, struct err *err)
 		if (name != NULL && strcmp(name, commands[i].name) == 0)
 			return &commands[i];
 	err_set(err, EX_USAGE,
-	    "'%s': wants conversations, history, box or positions",
+	    "'%s': wants conversations, history, box, batch, positions or "
+	    "quarantine",
 	    name == NULL ? "" : name);
 	return NULL;
 }

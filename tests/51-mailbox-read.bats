@@ -324,6 +324,9 @@ shows_of() {
 	run -0 read_mailbox history -u lou --conversation c --user read --password-file password
 	run -0 read_mailbox conversations -u lou --user read --password-file password
 	run -0 read_mailbox positions -t dispatch --user read --password-file password
+	redis_cli a HINCRBY "qim:{3}:quarantine" dropped 1
+	run -0 read_mailbox quarantine -t dispatch --user read --password-file password
+	[ "$output" = '{"partition":3,"copies":0,"dropped":1}' ]
 	redis_cli a ACL SETUSER read -hget
 	run -77 read_mailbox box -u lou --user read --password-file password
 	expect_message NOPERM
@@ -334,9 +337,9 @@ shows_of() {
 
 @test "options: 64" {
 	run -64 mailbox-read
-	expect_message "'': wants conversations, history, box or positions"
+	expect_message "'': wants conversations, history, box, batch, positions or quarantine"
 	run -64 mailbox-read all
-	expect_message "'all': wants conversations, history, box or positions"
+	expect_message "'all': wants conversations, history, box, batch, positions or quarantine"
 	run -64 mailbox-read box -u lou
 	expect_message '-r: missing'
 	run -64 read_mailbox box
@@ -372,4 +375,62 @@ shows_of() {
 		read_mailbox box -u lou || echo $? >status
 	} | true
 	[ "$(cat status)" = 75 ]
+}
+
+@test "quarantine: copies by offset, what was dropped, values decoded or not" {
+	some_messages | fill
+	run -0 read_mailbox quarantine -t dispatch
+	[ -z "$output" ]
+	/usr/bin/python3 - <<-'END' >values
+		import base64, json, msgpack
+		def raw(value):
+		    print(json.dumps({"raw": base64.b64encode(value).decode(), "partition": 3}))
+		raw(msgpack.packb({"v": 9, "a": b"\x00"}))
+		raw(b"\xff\xfe")
+		raw(msgpack.packb({"pad": "x" * 5000}))
+	END
+	{
+		echo '{"conversation_id":"c","conversation_seq":1,"to":["lou"],"digest":"other","offset":4}'
+		cat values
+	} | /usr/bin/python3 "$qim_root/tests/lib/dispatch-stream.py" -s 3:4 |
+		mailbox-apply -q -n 4 -r "$R" >/dev/null
+	redis_cli a HINCRBY 'qim:{3}:quarantine' dropped 7
+	read_mailbox quarantine -t dispatch >lines
+	run -0 jq -c '[.partition, .copies, .dropped, .offset, (.reason // "" | .[:8]), .cut]' lines
+	[ "$output" = '[3,5,7,null,"",null]
+[3,null,null,0,"conflict",false]
+[3,null,null,4,"conflict",false]
+[3,null,null,5,"dispatch",false]
+[3,null,null,6,"dispatch",false]
+[3,null,null,7,"dispatch",true]' ]
+	run -0 jq -rc 'select(.offset == 0 or .offset == 4) | .dispatch_id' lines
+	[ "${lines[0]}" = "${lines[1]}" ]
+	[[ ${lines[0]} =~ ^[0-9a-f]{32}$ ]]
+	run -0 jq -c 'select(.offset == 5 or .offset == 6) | [.value, .dispatch_id == .digest]' lines
+	[ "$output" = '[{"v":9,"a":{"base64":"AA=="}},true]
+[{"base64":"//4="},true]' ]
+}
+
+@test "quarantine of many copies, on two nodes; of another kind: 65; marks: 78" {
+	redis_start b --appendonly yes
+	R=$R,127.0.0.1:$(redis_port b)
+	/usr/bin/python3 - <<-'END' >values
+		import base64, json
+		for n in range(700):
+		    for partition in (2, 3):
+		        print(json.dumps({"raw": base64.b64encode(b"%d" % n).decode(), "partition": partition}))
+	END
+	fill <values
+	read_mailbox quarantine -t dispatch >lines
+	jq -c 'select(.reason) | [.partition, .offset]' lines |
+		cmp - <(jq -nc '(2, 3) as $p | range(700) | [$p, .]')
+	run -78 read_mailbox quarantine -t other
+	expect_message "wants 'other partitions=4"
+	redis_cli b HSET 'qim:{3}:quarantine' short x
+	run -65 read_mailbox quarantine -t dispatch
+	expect_message 'qim:{3}:quarantine: not a quarantine of mailbox-apply'
+	run -64 read_mailbox quarantine
+	expect_message '-t: missing: quarantine wants it'
+	run -64 read_mailbox quarantine -t dispatch -u lou
+	expect_message '-u: not with quarantine'
 }

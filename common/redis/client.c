@@ -14,8 +14,8 @@
 /* Without a node for so long a person should know what is waited for. */
 #define NOTICE_MS 1000
 
-static void
-drop_replies(struct client *client)
+void
+client_drop_replies(struct client *client)
 {
 	for (size_t i = 0; i < client->reply_count; i++)
 		reply_release(&client->replies[i]);
@@ -73,7 +73,7 @@ exchange(struct client *client, uint64_t deadline_us, struct err *err)
 {
 	size_t want = client->commands.count;
 
-	drop_replies(client);
+	client_drop_replies(client);
 	if (client->commands.bytes.failed)
 		return err_memory(err, "commands");
 	client->replies = calloc(want + 1, sizeof(*client->replies));
@@ -147,36 +147,64 @@ client_init(struct client *client, const struct node *node,
 void
 client_release(struct client *client)
 {
-	drop_replies(client);
+	client_drop_replies(client);
 	conn_close(&client->conn);
 	commands_release(&client->commands);
+}
+
+int
+client_check_nodes(const struct nodes *nodes, const struct login *login,
+    uint64_t timeout_ms, struct err *err)
+{
+	struct client client;
+	int result = 0;
+
+	for (uint32_t i = 0; i < nodes->count && result == 0; i++) {
+		result = client_init(
+		    &client, &nodes->all[i], login, timeout_ms, err);
+		client_release(&client);
+	}
+	return result;
+}
+
+int
+client_send(struct client *client, struct err *err)
+{
+	uint64_t deadline_us = clock_us() + 1000 * client->timeout_ms;
+	int result = exchange(client, deadline_us, err);
+
+	return result < 0 ? unavailable(client, err) : 0;
+}
+
+int
+client_refuse(const struct client *client, const struct reply *reply,
+    struct slice key, struct err *err)
+{
+	reply_error(reply, key, err);
+	return unavailable(client, err);
 }
 
 /* Error replies are left in replies[]. */
 static int
 call_raw(struct client *client, struct err *err)
 {
-	uint64_t deadline_us = clock_us() + 1000 * client->timeout_ms;
-	int result = exchange(client, deadline_us, err);
+	int result = client_send(client, err);
 
 	commands_reset(&client->commands);
-	return result < 0 ? unavailable(client, err) : 0;
+	return result;
 }
 
 int
 client_call(struct client *client, struct err *err)
 {
-	uint64_t deadline_us = clock_us() + 1000 * client->timeout_ms;
-	int result = exchange(client, deadline_us, err);
+	int result = client_send(client, err);
 
 	for (size_t i = 0; result == 0 && i < client->reply_count; i++)
-		if (client->replies[i].type == REPLY_ERROR) {
-			reply_error(&client->replies[i],
+		if (client->replies[i].type == REPLY_ERROR)
+			result = client_refuse(client, &client->replies[i],
 			    commands_argument(&client->commands, i, 1), err);
-			result = -1;
-		}
 	commands_reset(&client->commands);
-	return result < 0 ? unavailable(client, err) : 0;
+	return result;
 }
 
 /* The value of a CONFIG GET; nil where it wasn't told. */

@@ -27,10 +27,25 @@ int client_init(struct client *client, const struct node *node,
     const struct login *login, uint64_t timeout_ms, struct err *err);
 void client_release(struct client *client);
 
+/* For --check: that all nodes answer.  -1: as client_init(). */
+int client_check_nodes(const struct nodes *nodes, const struct login *login,
+    uint64_t timeout_ms, struct err *err);
+
 /* Sends client->commands and empties it; replies[] holds its replies until
  * the next call.  -1: EX_UNAVAILABLE no answer, and for an error reply the
  * code of reply_error() with the key's name. */
 int client_call(struct client *client, struct err *err);
+
+/* Sends client->commands and leaves them; error replies are left in replies[]
+ * too.  -1: EX_UNAVAILABLE. */
+int client_send(struct client *client, struct err *err);
+
+/* Frees the replies of the last call. */
+void client_drop_replies(struct client *client);
+
+/* Fills *err for an error reply, as client_call() does; returns -1. */
+int client_refuse(const struct client *client, const struct reply *reply,
+    struct slice key, struct err *err);
 
 /* A warning's text about settings under which the node may lose what it
  * confirmed, empty when there is none: 1; 0 the node doesn't tell (CONFIG

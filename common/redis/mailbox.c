@@ -25,6 +25,15 @@ mailbox_check_prefix(const char *prefix, struct err *err)
 	return 0;
 }
 
+int
+mailbox_check_id(const char *option, const char *id, struct err *err)
+{
+	if (id == NULL || strlen(id) <= IDENT_BYTES_MAX)
+		return 0;
+	return err_set(err, EX_USAGE, "%s: %zu bytes, an id has at most %d",
+	    option, strlen(id), IDENT_BYTES_MAX);
+}
+
 void
 stem_init(struct stem *stem, const char *prefix, uint32_t partition)
 {

@@ -44,6 +44,9 @@ struct stem {
 /* -1 EX_USAGE: too long, or with a brace or a byte outside plain ASCII. */
 int mailbox_check_prefix(const char *prefix, struct err *err);
 
+/* An id as an option's value (NULL: not given); -1 EX_USAGE. */
+int mailbox_check_id(const char *option, const char *id, struct err *err);
+
 void stem_init(struct stem *stem, const char *prefix, uint32_t partition);
 
 /* Appends the key STEM KIND ID as an argument; `kind` is "box:", "mark", ….

@@ -25,6 +25,7 @@ static const struct {
     {"WRONGPASS ", FAULT_ACCESS},
     {"NOPERM ", FAULT_ACCESS},
     {"DENIED ", FAULT_ACCESS},
+    {"ERR The user executing the script ", FAULT_ACCESS},
     {"MOVED ", FAULT_CONFIG},
     {"ASK ", FAULT_CONFIG},
     {"CROSSSLOT ", FAULT_CONFIG},
@@ -82,6 +83,21 @@ reply_number(const struct reply *reply, uint64_t *number)
 	}
 	*number = value;
 	return value < (uint64_t)1 << 53;
+}
+
+bool
+reply_cursor(const struct reply *page, char cursor[REPLY_CURSOR_BYTES])
+{
+	struct slice text;
+
+	if (page->type != REPLY_ARRAY || page->count == 0 ||
+	    page->items[0].type != REPLY_TEXT ||
+	    page->items[0].text.bytes >= REPLY_CURSOR_BYTES)
+		return false;
+	text = page->items[0].text;
+	memcpy(cursor, text.data, text.bytes);
+	cursor[text.bytes] = '\0';
+	return true;
 }
 
 void

@@ -49,6 +49,12 @@ enum reply_fault reply_error(
 /* The number that a text reply is: digits only, below 2^53; false: not. */
 bool reply_number(const struct reply *reply, uint64_t *number);
 
+/* The cursor of a scan, for its next call; "0" on its last page. */
+#define REPLY_CURSOR_BYTES 24
+
+/* Takes it from the first item of a page; false: there is none. */
+bool reply_cursor(const struct reply *page, char cursor[REPLY_CURSOR_BYTES]);
+
 static inline bool
 reply_is_status(const struct reply *reply, const char *status)
 {
