@@ -1,0 +1,567 @@
+# mailbox-trim on a real redis-server, filled by mailbox-apply.
+# shellcheck disable=SC2030,SC2031  # each test sets its R
+bats_require_minimum_version 1.5.0
+load lib/common
+load lib/redis
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || exit
+	redis_start a --appendonly yes
+	R=127.0.0.1:$(redis_port a)
+}
+
+fill() {
+	/usr/bin/python3 "$qim_root/tests/lib/dispatch-stream.py" "$@" |
+		mailbox-apply -q -n 4 -r "$R" >/dev/null
+}
+
+# messages FIRST LAST: for lou, who is in partition 3.
+messages() {
+	jq -nc --argjson first "$1" --argjson last "$2" 'range($first; $last + 1) |
+		{conversation_id: "c", conversation_seq: ., to: ["lou"], offset: (. - 1)}'
+}
+
+# again FIRST LAST: the same dispatches once more, from a chain whose mark was
+# lost, so that none is passed over.
+again() {
+	redis_cli a DEL 'qim:{3}:mark'
+	messages "$1" "$2" | fill
+}
+
+trim() {
+	mailbox-trim -n 4 -r "$R" -t dispatch "$@"
+}
+
+read_mailbox() {
+	mailbox-read -n 4 -r "$R" "$@"
+}
+
+ack() {
+	mailbox-ack -n 4 -r "$R" -u lou -d phone "$@"
+}
+
+# box [OPTION...]: the mailbox_seqs of lou's box.
+box() {
+	read_mailbox box -u lou "$@" | jq .mailbox_seq | paste -sd ' '
+}
+
+key() {
+	redis_cli a "$1" "qim:{3}:$2" "${@:3}"
+}
+
+# seen DAYS MARK: as a run so long ago would have left it.
+seen() {
+	local now
+	now=$(redis_cli a TIME | head -n 1)
+	key ZADD times $(((now - $1 * 86400) * 1000 - 1000)) "$2"
+}
+
+# silent DAYS: the phone's last sign of life.
+silent() {
+	local now
+	now=$(redis_cli a TIME | head -n 1)
+	key HSET device:lou phone "$(key HGET device:lou phone |
+		cut -d ' ' -f 1,2) $(((now - $1 * 86400) * 1000 - 1000))"
+}
+
+# done_is BOXES ENTRIES HELD BODIES CLAIMS: what the last run has printed.
+done_is() {
+	# shellcheck disable=SC2154  # bats sets it
+	[ "$output" = "{\"boxes\":$1,\"entries\":$2,\"held\":$3,\"bodies\":$4,\"claims\":$5,\"dry_run\":${dry:-false},\"complete\":true}" ] ||
+		fail "$output"
+}
+
+@test "by count: the newest stay, the floor is what went last" {
+	messages 1 700 | fill
+	run -0 trim --box-count 5
+	done_is 1 695 0 0 0
+	[ "$(box)" = '696 697 698 699 700' ]
+	[ "$(key ZSCORE floor lou)" = 695 ]
+	run -0 trim --box-count 5
+	done_is 0 0 0 0 0
+	messages 1 702 | fill
+	run -0 trim --box-count 5
+	done_is 1 2 0 0 0
+	[ "$(box)" = '698 699 700 701 702' ]
+	run -0 trim --box-count 700
+	done_is 0 0 0 0 0
+	[ "$(key ZSCORE floor lou)" = 697 ]
+}
+
+@test "what is above the mark is neither counted nor removed" {
+	messages 1 10 | fill
+	redis_cli a ZADD 'qim:{3}:mark' 4 'dispatch partitions=4 nodes=1 place=0'
+	run -0 trim --box-count 3
+	done_is 1 1 0 0 0
+	[ "$(key ZCARD box:lou)" = 9 ]
+	redis_cli a DEL 'qim:{3}:mark'
+	run -0 trim --box-count 1 --bodies 1
+	done_is 0 0 0 0 0
+}
+
+@test "a device's cursor holds what it hasn't acknowledged" {
+	messages 1 10 | fill
+	read_mailbox batch -u lou -d phone -c 4 >/dev/null
+	run -0 trim --box-count 2
+	done_is 0 0 1 0 0
+	[ "$(key ZCARD box:lou)" = 10 ]
+	ack --from 0 --to 4
+	run -0 trim --box-count 2
+	done_is 1 4 1 0 0
+	[ "$(box)" = '5 6 7 8 9 10' ]
+	# The cursor isn't below the floor.
+	run -0 read_mailbox batch -u lou -d phone
+	[ "${lines[0]}" = '{"device":"phone","from":4,"to":10,"count":6}' ]
+	ack --from 4 --to 10
+	run -0 trim --box-count 2
+	done_is 1 4 0 0 0
+}
+
+@test "a silent device holds nothing, is told, and goes on" {
+	messages 1 10 | fill
+	read_mailbox batch -u lou -d phone -c 4 >/dev/null
+	ack --from 0 --to 4
+	silent 30
+	run -0 trim --box-count 2 --device-days 31
+	done_is 1 4 1 0 0
+	run -0 trim --box-count 2
+	done_is 1 4 0 0 0
+	[[ $(key HGET device:lou phone) == '4 4 '* ]]
+	run -65 read_mailbox batch -u lou -d phone
+	expect_message "its cursor 4 is below the floor 8: what was between is trimmed; --from 4 --to 8 acknowledges the loss"
+	# Now that it was heard of, the floor waits for it.
+	messages 1 20 | fill
+	run -0 trim --box-count 2
+	done_is 0 0 1 0 0
+	ack --from 4 --to 8
+	run -0 read_mailbox batch -u lou -d phone
+	[ "${lines[0]}" = '{"device":"phone","from":8,"to":20,"count":12}' ]
+}
+
+@test "the floor is no higher than what is missing" {
+	printf '{"conversation_id":"c","conversation_seq":%d,"to":["lou"],"offset":%d}\n' \
+		1 2 2 8 3 12 | fill
+	read_mailbox batch -u lou -d phone -c 1 >/dev/null
+	ack --from 0 --to 3
+	silent 40
+	seen 3 9
+	run -0 trim --box-days 3
+	done_is 1 2 0 0 0
+	[ "$(key ZSCORE floor lou)" = 9 ]
+	redis_cli a ZADD 'qim:{3}:floor' 3 lou
+	# From 3 to 12 nothing is missing.
+	seen 3 12
+	run -0 trim --box-days 3
+	done_is 0 0 0 0 0
+	run -0 read_mailbox batch -u lou -d phone
+	[ "${lines[0]}" = '{"device":"phone","from":3,"to":13,"count":1}' ]
+}
+
+@test "a late copy brings an entry back below the floor, where nobody sees it" {
+	messages 1 10 | fill
+	read_mailbox batch -u lou -d phone >/dev/null
+	ack --from 0 --to 10
+	run -0 trim --box-count 3
+	done_is 1 7 0 0 0
+	again 1 10
+	[ "$(key ZCARD box:lou)" = 10 ]
+	[ "$(box)" = '8 9 10' ]
+	[ "$(box --from 2 -c 1)" = 8 ]
+	run -0 read_mailbox history -u lou --conversation c
+	[ "${#lines[@]}" = 3 ]
+	run -0 read_mailbox conversations -u lou
+	[[ $output == *'"unread":3}' ]]
+	run -0 read_mailbox batch -u lou -d new
+	[ "${lines[0]}" = '{"device":"new","from":7,"to":10,"count":3}' ]
+	run -0 read_mailbox batch -u lou -d phone
+	[ "$output" = '{"device":"phone","from":10,"to":10,"count":0}' ]
+	# They take no place of those that stay.
+	messages 1 11 | fill
+	run -0 trim --box-count 3 --dry-run
+	dry=true done_is 1 7 1 0 0
+	run -0 trim --box-count 4
+	done_is 1 7 0 0 0
+	[ "$(key ZRANGE box:lou 0 0 WITHSCORES | tail -n 1)" = 8 ]
+	[ "$(key ZSCORE floor lou)" = 7 ]
+}
+
+@test "unread and history by the whole box know the floor too" {
+	jq -nc 'range(1; 31) | {conversation_id: "t", conversation_seq: (100000 * .), to: ["lou"], offset: (. - 1)}' >lines
+	fill <lines
+	run -0 trim --box-count 10
+	done_is 1 20 0 0 0
+	redis_cli a DEL 'qim:{3}:mark'
+	fill <lines
+	[ "$(key ZCARD box:lou)" = 30 ]
+	run -0 read_mailbox conversations -u lou
+	[[ $output == *'"unread":10}' ]]
+	run -0 read_mailbox history -u lou --conversation t
+	[ "${#lines[@]}" = 10 ]
+}
+
+@test "by age: what the mark had passed so long ago" {
+	messages 1 10 | fill
+	run -0 trim --box-days 1
+	done_is 0 0 0 0 0
+	[ "$(key ZRANGE times 0 -1)" = 10 ]
+	seen 7 4
+	seen 3 6
+	run -0 trim --box-days 8
+	done_is 0 0 0 0 0
+	run -0 trim --box-days 7
+	done_is 1 4 0 0 0
+	run -0 trim --box-days 4
+	done_is 0 0 0 0 0
+	run -0 trim --box-days 3 --box-count 9
+	done_is 1 2 0 0 0
+	[ "$(box)" = '7 8 9 10' ]
+	run -0 trim --box-days 3 --box-count 1
+	done_is 1 3 0 0 0
+}
+
+@test "times: one a day, none of the future, one beyond all rules" {
+	messages 1 5 | fill
+	trim --box-count 100
+	messages 1 6 | fill
+	trim --box-count 100
+	[ "$(key ZRANGE times 0 -1)" = 5 ]
+	seen -2 6
+	seen 400 1
+	seen 380 2
+	seen 370 3
+	seen 200 4
+	trim --box-count 100
+	[ "$(key ZRANGE times 0 -1 | paste -sd ' ')" = '3 4 5' ]
+	key DEL times
+	seen 1 5
+	trim --box-count 100
+	[ "$(key ZRANGE times 0 -1 | paste -sd ' ')" = '5 6' ]
+}
+
+@test "bodies: those beyond the newest go, their claims stay" {
+	messages 1 250 | fill
+	run -0 trim --bodies 10
+	done_is 0 0 0 240 0
+	[ "$(key HLEN log:c)" = 250 ]
+	run -0 read_mailbox history -u lou --conversation c -c 1000
+	run -0 jq -c 'select(.payload) | .conversation_seq' <<<"$output"
+	[ "$(head -n 1 <<<"$output")" = 241 ]
+	[ "$(wc -l <<<"$output")" = 10 ]
+	run -0 read_mailbox box -u lou --from 240 -c 1
+	[ "$output" = '{"mailbox_seq":240,"conversation_id":"c","conversation_seq":240,"message_id":null,"sender":null,"created_at":null,"payload":null}' ]
+	run -0 trim --bodies 10
+	done_is 0 0 0 0 0
+	run -0 trim --bodies 250
+	done_is 0 0 0 0 0
+}
+
+@test "bodies: offsets of every size, numbers far apart, chunks" {
+	local mark='dispatch partitions=4 nodes=1 place=0' offset n=0
+	redis_cli a ZADD 'qim:{3}:mark' 1 "$mark"
+	for offset in 1 127 128 255 256 65535 65536 4294967295 4294967296 9007199254740000; do
+		n=$((n + 1))
+		echo "{\"conversation_id\":\"c\",\"conversation_seq\":$((n * 1000000)),\"to\":[\"lou\"],\"offset\":$offset}"
+		echo "{\"conversation_id\":\"c\",\"conversation_seq\":$((n * 1000000)),\"chunk\":[2,2],\"to\":[\"lou\"],\"offset\":$((offset + 300))}"
+	done >lines
+	sort -t : -k 5 -n lines >/dev/null
+	# In the order of the offsets, as the topic has them.
+	jq -sc 'sort_by(.offset) | .[]' lines | fill -s 3:1
+	key HGETALL log:c >before
+	run -0 trim --bodies 2
+	done_is 0 0 0 8 0
+	[ "$(key HLEN log:c)" = 20 ]
+	jq -sc 'sort_by(.offset) | .[]' lines >sorted
+	redis_cli a ZADD 'qim:{3}:mark' 9007199254740301 "$mark"
+	redis_cli a DEL 'qim:{3}:mark'
+	redis_cli a ZADD 'qim:{3}:mark' 1 "$mark"
+	redis_cli a DEL 'qim:{3}:box:lou'
+	fill -s 3:1 <sorted
+	# All were repeats of what is left of their claims.
+	[ "$(key EXISTS quarantine)" = 0 ]
+	run -0 read_mailbox box -u lou -c 100
+	run -0 jq -c '[.mailbox_seq, .payload != null]' <<<"$output"
+	[ "$output" = '[2,false]
+[128,false]
+[129,false]
+[256,false]
+[257,false]
+[65536,false]
+[65537,false]
+[4294967296,false]
+[4294967297,true]
+[9007199254740001,true]' ]
+}
+
+@test "a claim without its body still tells repeats from conflicts" {
+	messages 1 10 | fill
+	trim --bodies 1
+	again 1 10
+	[ "$(key EXISTS quarantine)" = 0 ]
+	echo '{"conversation_id":"c","conversation_seq":2,"to":["lou"],"digest":"other","offset":10}' |
+		fill -s 3:10
+	run -0 read_mailbox quarantine -t dispatch
+	run -0 jq -c '[.offset, .reason, .copies]' <<<"$output"
+	[ "$output" = '[null,null,2]
+[1,"conflict: the claim",null]
+[10,"conflict: another digest than the claim'\''s",null]' ]
+}
+
+@test "claims: only without body, and only when they are old" {
+	messages 1 20 | fill
+	seen 14 12
+	run -0 trim --bodies 5 --retention-days 15
+	done_is 0 0 0 15 0
+	run -0 trim --bodies 5 --retention-days 14
+	done_is 0 0 0 0 12
+	[ "$(key HKEYS log:c | sort -n | paste -sd ' ')" = '13 14 15 16 17 18 19 20' ]
+	# The entries stay, and a body with its claim that is old enough goes too.
+	[ "$(key ZCARD box:lou)" = 20 ]
+	run -0 read_mailbox history -u lou --conversation c
+	[ "${#lines[@]}" = 20 ]
+	seen 14 18
+	run -0 trim --bodies 3 --retention-days 14
+	done_is 0 0 0 0 5
+	run -0 trim --bodies 20 --retention-days 2
+	done_is 0 0 0 0 0
+}
+
+@test "--dry-run: the same numbers, and nothing changes" {
+	messages 1 300 | fill
+	seen 14 50
+	local digest
+	digest=$(redis_cli a DEBUG DIGEST)
+	run -0 trim --dry-run --box-count 10 --bodies 20 --retention-days 14
+	dry=true done_is 1 290 0 230 50
+	[ "$(redis_cli a DEBUG DIGEST)" = "$digest" ]
+	run -0 trim --box-count 10 --bodies 20 --retention-days 14
+	done_is 1 290 0 230 50
+}
+
+@test "a Redis that forgets its scripts while they are called" {
+	messages 1 3000 | fill
+	local flusher
+	while redis_cli a SCRIPT FLUSH >/dev/null; do :; done &
+	flusher=$!
+	run -0 trim --box-count 10 --bodies 10
+	kill "$flusher"
+	wait "$flusher" || true
+	done_is 1 2990 0 2990 0
+	run -0 redis_cli a INFO commandstats
+	[[ $output == *cmdstat_evalsha:* ]]
+}
+
+@test "calls carry a script's text only where it is unknown" {
+	messages 1 3000 | fill
+	redis_cli a CONFIG RESETSTAT
+	run -0 trim --box-count 10 --bodies 10
+	done_is 1 2990 0 2990 0
+	run -0 redis_cli a INFO commandstats
+	[[ $output == *cmdstat_evalsha:calls=*failed_calls=0* ]]
+	[[ $output != *cmdstat_eval:* ]]
+}
+
+@test "a full Redis can be trimmed" {
+	messages 1 400 | fill
+	seen 14 300
+	redis_cli a CONFIG SET maxmemory 1
+	run -1 redis_cli -e a SET x y
+	run -0 trim --box-count 10 --bodies 20 --retention-days 14
+	done_is 1 390 0 80 300
+	[ "$(key ZSCORE floor lou)" = 390 ]
+}
+
+@test "two nodes; other prefixes, topics and partitions aren't touched" {
+	redis_start b --appendonly yes
+	R=$R,unix:$(redis_socket b)
+	# bob is in partition 2, lou in 3.
+	jq -nc 'range(1; 11) | {conversation_id: "c", conversation_seq: ., to: ["lou", "bob"]}' | fill
+	local other
+	for other in 'qimm:{3}' 'qim:{03}' 'qim:{9}' 'qim:{2}' 'x:qim:{3}' 'qim:{3}:x'; do
+		redis_cli b ZADD "$other:box:lou" 1 a 2 b 3 c
+	done
+	run -0 trim --box-count 2
+	done_is 2 16 0 0 0
+	for other in 'qimm:{3}' 'qim:{03}' 'qim:{9}' 'qim:{2}' 'x:qim:{3}' 'qim:{3}:x'; do
+		[ "$(redis_cli b ZCARD "$other:box:lou")" = 3 ]
+	done
+	[ "$(redis_cli a ZSCORE 'qim:{2}:floor' bob)" = 8 ]
+	[ "$(redis_cli b ZSCORE 'qim:{3}:floor' lou)" = 8 ]
+}
+
+@test "a prefix of pattern characters, names of any bytes" {
+	local name=$'{9}:\xff*' prefix='a*[b]?\c^-'
+	printf '%s' "$name" | jq -Rsc --arg id "$(printf '%s' "$name" | base64 -w 0)" \
+		'range(1; 6) | {conversation_id: {base64: $id}, conversation_seq: ., to: [{base64: $id}]}' >lines
+	/usr/bin/python3 "$qim_root/tests/lib/dispatch-stream.py" <lines |
+		mailbox-apply -q -n 4 -r "$R" --prefix "$prefix" >/dev/null
+	run -0 trim --prefix "$prefix" --box-count 2 --bodies 2
+	done_is 1 3 0 3 0
+	run -0 read_mailbox box -u "$name" --prefix "$prefix"
+	[ "${#lines[@]}" = 2 ]
+}
+
+# catches_term PID: it has its signal handlers.
+catches_term() {
+	local mask
+	mask=$(sed -n 's/^SigCgt:\t//p' "/proc/$1/status")
+	(((0x$mask >> 14) & 1))
+}
+
+@test "TERM: it stops between two steps, tells so, and starts again" {
+	messages 1 3000 | fill
+	local pid
+	kill -STOP "$(redis_pid a)"
+	trim --box-count 10 --bodies 10 >line &
+	pid=$!
+	wait_until 10 catches_term "$(pgrep -P "$pid" mailbox-trim || echo "$pid")"
+	kill -TERM "$(pgrep -P "$pid" mailbox-trim || echo "$pid")"
+	kill -CONT "$(redis_pid a)"
+	wait "$pid"
+	run -0 jq -c '.complete' line
+	[ "$output" = false ]
+	run -0 trim --box-count 10 --bodies 10
+	done_is 1 2990 0 2990 0
+}
+
+@test "trims, repeats and devices at once: no entry twice, none missing unless told" {
+	local last=600 stop=$BATS_TEST_TMPDIR/stop from to status applied i
+	# Trims that are ended anywhere, and start again.
+	while [ ! -e "$stop" ]; do
+		timeout -s TERM 0.1 mailbox-trim -q -n 4 -r "$R" -t dispatch --box-count 20 --bodies 5 || true
+	done >trims 2>trims.err &
+	# Appliers, each from the beginning: all before is a late copy.
+	for ((i = 150; i <= last; i += 150)); do
+		messages 1 "$i" >"lines.$i"
+	done
+	(
+		for ((i = 150; i <= last; i += 150)); do
+			fill <"lines.$i"
+			redis_cli a DEL 'qim:{3}:mark' >/dev/null
+			fill <"lines.$i"
+		done
+	) &
+	local applier=$!
+	# A device that reads slowly; now and then it is silent for long.
+	: >got
+	i=0
+	while :; do
+		i=$((i + 1))
+		((i % 10 != 5)) || [ ! -s head ] || silent 60 >/dev/null
+		status=0 applied=
+		kill -0 "$applier" 2>/dev/null || applied=1
+		read_mailbox batch -u lou -d phone -c 7 >batch 2>batch.err || status=$?
+		if [ "$status" = 65 ]; then
+			read -r from to < <(sed -n 's/.*--from \([0-9]*\) --to \([0-9]*\) .*/\1 \2/p' batch.err)
+			seq -f 'lost %.0f' $((from + 1)) "$to" >>got
+			ack --from "$from" --to "$to"
+			continue
+		fi
+		[ "$status" = 0 ] || fail "$(cat batch.err)"
+		head -n 1 batch >head
+		read -r from to < <(jq -r '"\(.from) \(.to)"' head)
+		jq -r 'select(.mailbox_seq) | "got \(.mailbox_seq)"' batch >>got
+		[ "$from" = "$to" ] && [ -n "$applied" ] && break
+		ack --from "$from" --to "$to"
+	done
+	touch "$stop"
+	wait
+	[ "$(key EXISTS quarantine)" = 0 ]
+	cut -d ' ' -f 2 got | cmp - <(seq 1 "$last")
+	grep -q lost got
+	run -0 trim --box-count 20 --bodies 5
+	[ "$(key ZCARD box:lou)" = 20 ]
+	[ "$(key HLEN log:c)" = "$last" ]
+}
+
+@test "error replies: 65 with the key" {
+	messages 1 10 | fill
+	key HSET device:lou phone x
+	run -65 trim --box-count 5
+	expect_message 'qim:{3}:box:lou: ERR a device without a cursor: qim:{3}:device:lou'
+	[[ $output == *'"complete":false}'* ]]
+	key DEL device:lou
+	key HSET log:c 1 x
+	run -65 trim --bodies 5
+	expect_message 'qim:{3}:log:c: ERR not a claim: 1'
+	key HDEL log:c 1
+	key HSET log:c x 1
+	run -65 trim --bodies 5
+	expect_message 'qim:{3}:log:c: not a conversation_seq'
+	key SET floor x
+	run -65 trim --box-count 5
+	expect_message 'qim:{3}:box:lou: WRONGTYPE'
+	key DEL floor
+	key DEL box:lou
+	key SET box:lou x
+	run -65 trim --box-count 5
+	expect_message 'qim:{3}:box:lou: WRONGTYPE'
+	redis_cli a SET 'qim:{1}:times' x
+	redis_cli a ZADD 'qim:{1}:mark' 2 'dispatch partitions=4 nodes=1 place=0'
+	run -65 trim --box-count 5
+	expect_message 'qim:{1}:times: WRONGTYPE'
+}
+
+@test "marks of another chain: 78, before anything is removed" {
+	messages 1 10 | fill
+	run -78 mailbox-trim -n 4 -r "$R" -t other --box-count 1
+	expect_message "qim:{3}:mark: it is of 'dispatch partitions=4 nodes=1 place=0', wants 'other partitions=4 nodes=1 place=0'"
+	run -78 trim -n 8 --box-count 1
+	[ "$(key ZCARD box:lou)" = 10 ]
+}
+
+@test "no Redis: 69, a password: 77, the ACL user of the manual" {
+	local words
+	run -69 trim --box-count 1 -r "127.0.0.1:$(free_port)" --connect-ms 200
+	run -69 trim --check --box-count 1 -r "127.0.0.1:$(free_port)" --connect-ms 200
+	run -0 trim --check --box-count 1
+	messages 1 30 | fill
+	read_mailbox batch -u lou -d phone >/dev/null
+	ack --from 0 --to 30
+	seen 14 5
+	read -r -d '' -a words < <(sed -n '/^ACL SETUSER trim/,/^\.Ed/p' \
+		"$qim_root/man/qim-mailbox.5" | grep -v '^\.Ed') || true
+	[ "${#words[@]}" -gt 5 ]
+	redis_cli a "${words[@]}"
+	echo secret >password
+	chmod 600 password
+	run -0 trim --box-count 3 --box-days 3 --bodies 3 --retention-days 14 --user trim --password-file password
+	done_is 1 27 0 22 5
+	redis_cli a ACL SETUSER trim -scan
+	run -77 trim --box-count 1 --user trim --password-file password
+	expect_message NOPERM
+	run -66 trim --box-count 1 --user trim --password-file none
+	chmod 644 password
+	run -78 trim --box-count 1 --user trim --password-file password
+}
+
+@test "the reader of the summary gone: 75" {
+	messages 1 3 | fill
+	{
+		sleep 0.2
+		trim --box-count 1 || echo $? >status
+	} | true
+	[ "$(cat status)" = 75 ]
+}
+
+@test "options: 64" {
+	run -64 mailbox-trim
+	expect_message '-r: missing'
+	run -64 mailbox-trim -r "$R"
+	expect_message '-t: missing'
+	run -64 mailbox-trim -r "$R" -t 'a b' --box-count 1
+	expect_message "-t: 'a b'"
+	run -64 trim
+	expect_message 'nothing to do: wants --box-count, --box-days or --bodies'
+	run -64 trim --retention-days 8
+	expect_message '--retention-days: wants --bodies too: a claim goes only after its body'
+	run -64 trim --bodies 5 --retention-days 1
+	expect_message "--retention-days: '1': wants a number from 2 to 365 days"
+	run -64 trim --box-count 0
+	expect_message "--box-count: '0': wants a number from 1 to 100000000 entries"
+	run -64 trim --box-days 366
+	expect_message "--box-days: '366': wants a number from 1 to 365 days"
+	run -64 trim --bodies 0
+	expect_message "--bodies: '0': wants a number from 1 to 1000000 messages"
+	run -64 trim --box-count 1 --device-days 0
+	expect_message "--device-days: '0': wants a number from 1 to 365 days"
+}
