@@ -759,6 +759,69 @@ one() {
 	expect_message "--window-bytes: '1000': wants a number from 1048576 to 4294967296 bytes"
 }
 
+@test "--check with all options leaves the topics as they are (own mock)" {
+	mock -t dead:1
+	many 1 8 | stream-make >"$stream"
+	run -0 --separate-stderr produce --check --dead-letter dead \
+		--connections 8 <"$stream"
+	[ -z "$output$stderr" ]
+	run -0 topic dispatch
+	[ -z "$output" ]
+	run -0 topic dead
+	[ -z "$output" ]
+}
+
+# refused TEXT option...: 78 with the text, before anything is connected.
+refused() {
+	run -78 --separate-stderr dispatch-produce -b 127.0.0.1:1 -t dispatch \
+		--connect-ms 60000 "${@:2}" </dev/null
+	[[ $stderr == "dispatch-produce: error: $1"* ]]
+	[ -z "$output" ]
+	[ "${#stderr_lines[@]}" -eq 1 ]
+}
+
+@test "settings that would break a receipt's promise: 78 in each spelling" {
+	refused "-X request.required.acks: '1': refused: receipts promise durability" \
+		-X request.required.acks=1
+	refused "-X request.required.acks: 'ALL': refused: wants all, -1, 0 or 1" \
+		-X request.required.acks=ALL
+	refused "-X acks: '': " -X acks=
+	refused "-X delivery.timeout.ms: '10': refused: wants 1000 to" \
+		-X delivery.timeout.ms=10
+	refused "-X delivery.timeout.ms: '0': refused: wants 1000 to" \
+		-X delivery.timeout.ms=0
+	refused "-X enable.gapless.guarantee: 'true': refused: one record at fault" \
+		-X enable.gapless.guarantee=true
+	refused "-X delivery.report.only.error: 'true': refused: " \
+		-X delivery.report.only.error=true
+	refused "-X queuing.strategy: 'lifo': refused: records stay in order" \
+		-X queuing.strategy=lifo
+	refused '-X lingerms: unknown property, is linger.ms meant?' \
+		-X lingerms=1
+	export QIM_FANOUT_PRODUCER_IDEMPOTENCE=true
+	refused "-X request.required.acks: '0': refused: an idempotent producer wants all or -1" \
+		--not-durable -X request.required.acks=0
+	refused "-X max.in.flight.requests.per.connection: '6': refused: an idempotent producer wants 1 to 5" \
+		-X max.in.flight.requests.per.connection=6
+	refused "-X message.send.max.retries: '0': refused: an idempotent producer wants 1 or more" \
+		-X message.send.max.retries=0
+	export QIM_FANOUT_PRODUCER_IDEMPOTENCE=
+	refused "QIM_FANOUT_PRODUCER_IDEMPOTENCE: '': wants exactly true or false"
+}
+
+@test "librdkafka's own queue is small: the same receipts, letters too (own mock)" {
+	local count
+	many 4 40 | sed 's/"v13",null/"v13","no headers"/' |
+		stream-make >"$stream"
+	for count in 1 3; do
+		mock -t dead:1 --error produce=INVALID_RECORD:1
+		produce -X queue.buffering.max.messages=7 --connections "$count" \
+			--dead-letter dead -q <"$stream" >"$answer"
+		run -0 jq -sc 'map([.batch, .in, .out, .dead])' <(receipts)
+		[ "$output" = '[[1,40,39,1],[2,40,40,0],[3,40,40,0],[4,40,40,0]]' ]
+	done
+}
+
 @test "--not-durable: acks of 0 and 1, and the receipts say so" {
 	local acks
 	many 2 8 | stream-make >"$stream"

@@ -264,6 +264,9 @@ send_record(struct flight *flight, struct sent *sent,
 	struct err err;
 
 	window_expect(&sent->part->window);
+	/* What librdkafka copies. */
+	window_grow(&flight->window, &sent->part->window,
+	    record->key.bytes + record->headers.bytes);
 	flight->sums.in++;
 	flight->sums.out++;
 	flight->sums.bytes += record->key.bytes + record->value.bytes;

@@ -22,7 +22,8 @@
  * letter. */
 #define FLIGHT_REASON_HEADER "qim-reason"
 
-/* What a record costs beside its frame: librdkafka's bookkeeping and ours. */
+/* What a record costs beside its frame and what librdkafka copies of it: the
+ * bookkeeping of both. */
 #define FLIGHT_RECORD_BYTES 512
 
 struct flight {

@@ -27,6 +27,8 @@ static const struct {
     {"transaction.timeout.ms", "transactions are never used"},
     {"delivery.report.only.error", "each record's own report is checked"},
     {"queuing.strategy", "records stay in order"},
+    {"enable.gapless.guarantee",
+	"one record at fault would end the producer for good"},
     {"partitioner",
 	"keys go by murmur2, so that a conversation stays in one partition"},
     {"enable.auto.commit", "only offset-commit commits"},

@@ -67,6 +67,13 @@ window_expect(struct window_part *part)
 	part->batch->pending++;
 }
 
+void
+window_grow(struct window *window, struct window_part *part, uint64_t bytes)
+{
+	part->bytes += bytes;
+	window->bytes += bytes;
+}
+
 bool
 window_report(struct window *window, struct window_part *part, bool delivered)
 {

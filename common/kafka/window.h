@@ -60,6 +60,10 @@ void window_begin(
 /* One more record of the part waits for its report. */
 void window_expect(struct window_part *part);
 
+/* The part turns out to take more, while it still holds its bytes. */
+void window_grow(
+    struct window *window, struct window_part *part, uint64_t bytes);
+
 /* A record of the part was reported; or, once, no more records come for it,
  * which gives up the hold of window_begin().  True: it was the last of this
  * part, whose bytes aren't held any more: the caller frees it. */

@@ -163,6 +163,68 @@ test_abandoned_records_are_reported(void **state)
 }
 
 static void
+test_refused_with_others_is_sent_alone(void **state)
+{
+	struct producer producer;
+	struct producer_topic *topic;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(
+	    mock_add_error(mock, "produce=INVALID_RECORD:1", &err), 0);
+	open_producer(&producer, "acks=all", true, &topic);
+	assert_int_equal(producer.made_count, 1);
+	send_and_wait(&producer, topic);
+	assert_int_equal(seen.last.state, PRODUCER_DELIVERED);
+	assert_int_equal(producer.made_count, 2);
+	producer_close(&producer);
+}
+
+/* One report, of the second refusal. */
+static void
+test_refused_alone_is_at_fault(void **state)
+{
+	struct producer producer;
+	struct producer_topic *topic;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(
+	    mock_add_error(mock, "produce=INVALID_RECORD:2", &err), 0);
+	open_producer(&producer, "acks=all", true, &topic);
+	send_and_wait(&producer, topic);
+	assert_int_equal(seen.last.state, PRODUCER_NOT_PERSISTED);
+	assert_int_equal(seen.last.code, EX_DATAERR);
+	assert_string_equal(seen.why,
+	    "8 bytes: Broker: Broker failed to validate record (not "
+	    "persisted)");
+	producer_close(&producer);
+}
+
+/* What was sent alone from the start isn't sent once more. */
+static void
+test_alone_is_judged_at_once(void **state)
+{
+	struct producer producer;
+	struct producer_topic *topic;
+	struct producer_record record = {.partition = -1, .alone = true};
+	struct err err;
+
+	(void)state;
+	assert_int_equal(
+	    mock_add_error(mock, "produce=INVALID_TIMESTAMP:1", &err), 0);
+	open_producer(&producer, "acks=all", true, &topic);
+	record.topic = topic;
+	assert_int_equal(
+	    producer_send(&producer, &record, &err), PRODUCER_SENT);
+	for (int i = 0; i < CONNECT_MS / SERVE_MS && seen.count == 0; i++)
+		assert_int_equal(producer_serve(&producer, SERVE_MS, &err), 0);
+	assert_int_equal(seen.count, 1);
+	assert_int_equal(seen.last.code, EX_DATAERR);
+	producer_close(&producer);
+}
+
+static void
 test_names_that_no_topic_has(void **state)
 {
 	static const char *const names[] = {
@@ -219,6 +281,9 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_report_with_an_offset_is_a_delivery),
 	    cmocka_unit_test(test_report_without_an_offset_is_unproven),
+	    cmocka_unit_test(test_refused_with_others_is_sent_alone),
+	    cmocka_unit_test(test_refused_alone_is_at_fault),
+	    cmocka_unit_test(test_alone_is_judged_at_once),
 	    cmocka_unit_test(test_names_that_no_topic_has),
 	    cmocka_unit_test(test_topic_that_the_brokers_refuse),
 	    cmocka_unit_test(test_abandoned_records_are_reported),

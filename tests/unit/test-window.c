@@ -179,6 +179,29 @@ test_bytes_close_the_window_before_the_count(void **state)
 	window_release(&window);
 }
 
+static void
+test_part_that_grows_gives_all_of_it_back(void **state)
+{
+	struct window window;
+	struct window_part first, last;
+
+	(void)state;
+	init(&window, 1, 100);
+	window_begin(&window, &first, 60, true);
+	assert_true(window_has_room(&window));
+	window_grow(&window, &first, 40);
+	assert_false(window_has_room(&window));
+	assert_true(window_report(&window, &first, true));
+	assert_int_equal(window.bytes, 0);
+	window_begin(&window, &last, 60, false);
+	window_grow(&window, &last, 1);
+	window_report(&window, &last, true);
+	assert_int_equal(window.bytes, 61);
+	window_pop(&window);
+	assert_int_equal(window.bytes, 0);
+	window_release(&window);
+}
+
 /* A part in the random run below. */
 struct fake {
 	struct window_part part;
@@ -310,6 +333,7 @@ main(void)
 	    cmocka_unit_test(test_reports_during_filling_dont_complete),
 	    cmocka_unit_test(test_batch_larger_than_the_window_passes),
 	    cmocka_unit_test(test_bytes_close_the_window_before_the_count),
+	    cmocka_unit_test(test_part_that_grows_gives_all_of_it_back),
 	    cmocka_unit_test(test_random_reports_leave_in_order),
 	};
 
