@@ -70,18 +70,45 @@ kafka_client_open(struct kafka_client *client,
 	rd_kafka_conf_set_error_cb(conf, on_error);
 	client->handle =
 	    rd_kafka_new(RD_KAFKA_CONSUMER, conf, why, sizeof(why));
-	if (client->handle != NULL)
+	if (client->handle != NULL) {
+		client->told = rd_kafka_queue_get_consumer(client->handle);
 		return 0;
+	}
 	rd_kafka_conf_destroy(conf);
 	return kafka_error_code(rd_kafka_last_error()) == EX_OSERR
 	    ? err_set(err, EX_OSERR, "kafka client: %s", why)
 	    : err_set(err, EX_CONFIG, "kafka client: %s", why);
 }
 
+void
+kafka_client_leave_queue(struct kafka_client *client)
+{
+	if (client->told != NULL)
+		rd_kafka_queue_destroy(client->told);
+	client->told = NULL;
+}
+
+/* A group that this user may not see has no coordinator for it: only here is
+ * said why. */
+static void
+take_told(struct kafka_client *client)
+{
+	rd_kafka_event_t *event;
+
+	while (client->told != NULL &&
+	    (event = rd_kafka_queue_poll(client->told, 0)) != NULL) {
+		if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR)
+			on_error(client->handle, rd_kafka_event_error(event),
+			    rd_kafka_event_error_string(event), client);
+		rd_kafka_event_destroy(event);
+	}
+}
+
 int
 kafka_client_poll(struct kafka_client *client, struct err *err)
 {
 	rd_kafka_poll(client->handle, 0);
+	take_told(client);
 	if (client->broken.code == 0)
 		return 0;
 	*err = client->broken;

@@ -28,6 +28,9 @@ struct kafka_client {
 	bool has_group;
 	uint64_t limit_ms;
 	struct err broken; /* code 0, or what no waiting can mend */
+	/* Where librdkafka tells why it finds no coordinator for the group;
+	 * NULL once the records come from there. */
+	rd_kafka_queue_t *told;
 	/* Asked between tries: true ends the question, EX_TEMPFAIL.  NULL at
 	 * first: only the deadline ends it. */
 	bool (*give_up)(void);
@@ -43,6 +46,10 @@ int kafka_client_open(struct kafka_client *client,
 /* Lets the client tell what has happened, without waiting; -1 with its
  * `broken`.  Not for a handle whose main queue is polled elsewhere. */
 int kafka_client_poll(struct kafka_client *client, struct err *err);
+
+/* From here on the records are read from the queue of the consumer, with all
+ * else that it tells. */
+void kafka_client_leave_queue(struct kafka_client *client);
 
 /* How many partitions a topic has.
  * -1: EX_UNAVAILABLE no broker or no such topic by the deadline, EX_NOPERM,

@@ -20,6 +20,7 @@ consumer_start(struct consumer *consumer, struct kafka_client *client,
 	rd_kafka_resp_err_t error;
 
 	*consumer = (struct consumer){.client = client, .topic = topic};
+	kafka_client_leave_queue(client);
 	watch_init(&consumer->watch, client, topic);
 	buf_init(&consumer->headers);
 	for (size_t i = 0; i < count; i++)
