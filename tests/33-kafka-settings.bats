@@ -100,7 +100,8 @@ all='outbox-read outbox-write dispatch-produce offset-commit'
 		sasl.oauthbearer.token.endpoint.url test.mock.num.brokers \
 		test.mock.broker.rtt enable.idempotence transactional.id \
 		transaction.timeout.ms delivery.report.only.error \
-		queuing.strategy partitioner enable.auto.commit \
+		queuing.strategy enable.gapless.guarantee partitioner \
+		enable.auto.commit \
 		auto.commit.enable auto.commit.interval.ms \
 		enable.auto.offset.store offset.store.method offset.store.path \
 		offset.store.sync.interval.ms auto.offset.reset isolation.level \
@@ -114,7 +115,7 @@ all='outbox-read outbox-write dispatch-produce offset-commit'
 	# All of the table are in this list: a test that misses one fails.
 	run -0 bash -c 'sed -n "/^} denied/,/^};/p" "$1" | grep -c "{\""' _ \
 		"$qim_root/common/kafka/settings-check.c"
-	[ "$output" -eq 26 ]
+	[ "$output" -eq 27 ]
 	refused outbox-read "-X ssl.endpoint.identification.algorithm: 'none': refused: " \
 		-X ssl.endpoint.identification.algorithm=none
 }

@@ -219,7 +219,7 @@ producer_last_stats(struct producer *producer)
 	uint64_t deadline_us, wanted;
 	int left_ms, most_ms;
 
-	if (producer->stats == NULL)
+	if (producer->stats == NULL || producer->stats->fd < 0)
 		return;
 	most_ms = stats_interval_ms(producer) + STATS_MORE_MS;
 	deadline_us = clock_us() + (uint64_t)most_ms * 1000;
