@@ -14,13 +14,13 @@
 
 /* The property that asks the same of librdkafka itself. */
 static uint64_t
-interval_us_of(const rd_kafka_t *handle)
+interval_us_of(rd_kafka_t *handle)
 {
 	char text[32];
 	size_t bytes = sizeof(text);
 	long ms;
 
-	if (rd_kafka_conf_get(rd_kafka_conf((rd_kafka_t *)handle),
+	if (rd_kafka_conf_get(rd_kafka_conf(handle),
 		"topic.metadata.refresh.interval.ms", text,
 		&bytes) != RD_KAFKA_CONF_OK)
 		return 0;

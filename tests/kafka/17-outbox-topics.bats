@@ -236,7 +236,7 @@ peak_kib() {
 	need_kafka 3
 	kafka_create_topic "$topic" 6
 	for p in 0 1 2 3 4 5; do
-		seq 20000 | kcat -P -b "$KAFKA_BROKERS" -t "$topic" -p "$p" -X acks=all
+		seq 10000 | kcat -P -b "$KAFKA_BROKERS" -t "$topic" -p "$p" -X acks=all
 	done
 	mkfifo "$BATS_TEST_TMPDIR/pipe"
 	outbox-read -b "$KAFKA_BROKERS" -t "$topic" -o 0 -e --batch 10 \
@@ -247,10 +247,10 @@ peak_kib() {
 	head -c 100000 <&7 >"$stream"
 	for bounced in 1 2; do
 		kafka_kill "$bounced"
-		head -c 300000 <&7 >>"$stream"
+		head -c 150000 <&7 >>"$stream"
 		kafka_restart "$bounced"
 		kafka_wait_isr "$topic"
-		head -c 300000 <&7 >>"$stream"
+		head -c 150000 <&7 >>"$stream"
 	done
 	kafka_elect "$topic"
 	cat <&7 >>"$stream"
@@ -261,5 +261,5 @@ peak_kib() {
 		awk '$2 != next_[$1]++ || $3 != $2 + 1 { bad++ }
 			END { for (p = 0; p < 6; p++) printf "%d ", next_[p]
 				print bad + 0 }' >"$dump"
-	[ "$(<"$dump")" = '20000 20000 20000 20000 20000 20000 0' ] || fail "$(<"$dump")"
+	[ "$(<"$dump")" = '10000 10000 10000 10000 10000 10000 0' ] || fail "$(<"$dump")"
 }
