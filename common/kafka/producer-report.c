@@ -7,7 +7,7 @@
 
 #define WHY_BYTES 256
 
-const char *const producer_state_names[PRODUCER_STATES] = {
+static const char *const state_names[PRODUCER_STATES] = {
     [PRODUCER_DELIVERED] = "delivered",
     [PRODUCER_UNPROVEN] = "unproven",
     [PRODUCER_NOT_PERSISTED] = "not persisted",
@@ -100,7 +100,7 @@ say_why(struct producer *producer, const struct producer_report *report,
 		snprintf(why, why_bytes, "%s", rd_kafka_err2str(message->err));
 	length = strlen(why);
 	snprintf(why + length, why_bytes - length, " (%s)",
-	    producer_state_names[report->state]);
+	    state_names[report->state]);
 }
 
 static int

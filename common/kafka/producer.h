@@ -56,9 +56,6 @@ enum producer_state {
 	PRODUCER_STATES,
 };
 
-/* "delivered", "unproven", ... */
-extern const char *const producer_state_names[PRODUCER_STATES];
-
 struct producer_report {
 	void *record; /* as given to producer_send() */
 	const char *topic;

@@ -132,7 +132,7 @@ refuses() {
 	done
 }
 
-has_no_follower() {
+in_sync_is() {
 	[ "$(kafka_isr "$topic" 0)" = "$1" ]
 }
 
@@ -143,13 +143,14 @@ has_no_follower() {
 	leader=$(kafka_leader "$topic" 0)
 	follower=$(kafka_isr "$topic" 0 | tr , '\n' | grep -vx "$leader")
 	kafka_kill "$follower"
-	wait_until 60 has_no_follower "$leader"
+	wait_until 60 in_sync_is "$leader"
 	dispatches 1 3 10
 	run -75 --separate-stderr bash -c 'timeout 60 dispatch-produce \
 		-b "$KAFKA_BROKERS" -t "$1" -X message.timeout.ms=1500 \
 		<"$2" >"$3"' _ "$topic" "$stream" "$answer"
-	[[ ${stderr_lines[0]} == 'dispatch-produce: warning: delivered 0, unproven 0, not persisted 30, possibly persisted 0; '* ]]
-	[[ ${stderr_lines[1]} == "dispatch-produce: error: $topic [0]: the record from outbox [0] offset 0: Local: Message timed out (not persisted)" ]]
+	[[ ${stderr_lines[0]} =~ ^'dispatch-produce: warning: delivered 0, unproven 0, not persisted '([0-9]+)', possibly persisted '([0-9]+)'; ' ]]
+	((BASH_REMATCH[1] + BASH_REMATCH[2] == 30))
+	[[ ${stderr_lines[1]} == "dispatch-produce: error: $topic [0]: the record from outbox [0] offset "*': Local: Message timed out ('*' persisted)' ]]
 	run -0 receipts
 	[ -z "$output" ]
 	run -0 show "$topic" %s
