@@ -3,8 +3,6 @@
 /* Entries that one call removes. */
 #define STEP_COUNT 200
 
-#define DAY_MS UINT64_C(86400000)
-
 /* How far the box is to be cut: by count over what is shown, by age; held by
  * the least cursor of a device that isn't silent; never below the floor, up to
  * where references can only have come back.  The floor becomes the last one
@@ -82,7 +80,7 @@ ask(struct trim *trim, const struct trim_key *key)
 	commands_u64(commands,
 	    rules->box_count == TRIM_NONE ? SEQ_MAX : rules->box_count);
 	commands_u64(commands, key->ages->box);
-	commands_u64(commands, rules->device_days * DAY_MS);
+	commands_u64(commands, rules->device_days * TRIM_DAY_MS);
 	commands_u64(commands, STEP_COUNT);
 	commands_u64(commands, rules->dry_run);
 }

@@ -8,8 +8,6 @@
 /* Keys that one SCAN passes. */
 #define PAGE_COUNT 500
 
-#define DAY_MS UINT64_C(86400000)
-
 /* Looks up the ages, and writes down the mark of now where the last one is a
  * day old.  What is told of the future was written by a clock that went
  * wrong.  Of what is older than any rule the newest stays.
@@ -50,8 +48,7 @@ trim_check(const struct trim *trim, const struct reply *reply, size_t items,
 {
 	if (reply->type == REPLY_ARRAY && reply->count >= items)
 		return 0;
-	return err_set(err, EX_DATAERR,
-	    "redis %s: EVAL: not the reply of a Redis",
+	return err_set(err, EX_DATAERR, "redis %s: not the reply of a Redis",
 	    trim->client->node->text);
 }
 
@@ -72,7 +69,7 @@ add_days(struct commands *commands, uint64_t days)
 	if (days == TRIM_NONE)
 		commands_text(commands, "");
 	else
-		commands_u64(commands, days * DAY_MS);
+		commands_u64(commands, days * TRIM_DAY_MS);
 }
 
 static void

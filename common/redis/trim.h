@@ -12,8 +12,8 @@
  *  - The floor never passes the cursor of a device, unless that device has
  *    been silent for long; then it is told (device.h).  Nor the mark.
  *  - A body goes, and its claim stays, which is what makes a late copy a
- *    repeat.  A claim goes only without its body, and when the mark had passed
- *    it so long ago that no copy can come any more.
+ *    repeat.  A claim goes only where its body may, and when the mark had
+ *    passed it so long ago that no copy can come any more.
  *
  * How long ago is known from `times`, a partition's sorted set of marks by the
  * time at which they were seen, a day apart: no entry carries a time of the
@@ -32,6 +32,7 @@
 #define TRIM_NONE UINT64_MAX /* a rule that isn't given */
 
 #define TRIM_DAYS_MAX 365
+#define TRIM_DAY_MS UINT64_C(86400000)
 
 struct trim_rules {
 	uint64_t box_count; /* newest entries that stay in each box */
