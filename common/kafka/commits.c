@@ -65,6 +65,15 @@ commits_set_committed(
 	struct commits_entry *entry = &commits->all[index];
 	bool is_others;
 
+	/* It was at the start or above it: nothing is wrong with the stream. */
+	if (committed >= 0 && entry->start > committed &&
+	    entry->most >= entry->start)
+		return err_set(err, EX_TEMPFAIL,
+		    "%s[%d]: committed is %" PRId64 ", was %" PRId64
+		    ", the stream starts at %" PRId64 ": somebody else has "
+		    "moved the group back: start again",
+		    covered->topic, (int)covered->partition, committed,
+		    entry->most, entry->start);
 	if (committed >= 0 && entry->start > committed)
 		return err_set(err, EX_DATAERR,
 		    "%s[%d]: the stream starts at %" PRId64 ", committed is "

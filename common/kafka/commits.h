@@ -64,7 +64,8 @@ bool commits_must_read(const struct commits *commits);
 
 /* What the broker has for an entry; negative: nothing.  1 when somebody else
  * has committed it, for it is above what was read and sent before, else 0.
- * -1 EX_DATAERR when the stream starts above it. */
+ * -1 when the stream starts above it: EX_DATAERR, or EX_TEMPFAIL where it was
+ * at the start or above it before. */
 int commits_set_committed(
     struct commits *commits, size_t index, int64_t committed, struct err *err);
 

@@ -42,7 +42,7 @@ int committer_open(struct committer *committer, struct kafka_client *client,
 void committer_release(struct committer *committer);
 
 /* Reads what the group has committed.
- * -1: EX_DATAERR the stream would skip, EX_UNAVAILABLE, EX_NOPERM. */
+ * -1: as commits_set_committed(), EX_UNAVAILABLE, EX_NOPERM. */
 int committer_read(
     struct committer *committer, uint64_t deadline_us, struct err *err);
 

@@ -50,9 +50,17 @@ static const struct property producer[] = {
     {NULL},
 };
 
+/* A frozen coordinator must not use up the time of a commit.  librdkafka goes
+ * on to the next one when it has asked who that is, every 10 minutes unless
+ * told otherwise, and it may ask the frozen broker: so requests time out soon.
+ * A broker that is well answers a commit within 5 s, its
+ * offsets.commit.timeout.ms. */
 static const struct property committer[] = {
     {"enable.auto.commit", "false"},
     {"enable.auto.offset.store", "false"},
+    {"coordinator.query.interval.ms", "1000"},
+    {"socket.timeout.ms", "7000"},
+    {"api.version.request.timeout.ms", "5000"},
     {NULL},
 };
 

@@ -19,6 +19,10 @@ kafka-admin.py BROKERS begins|ends TOPIC          partition offset
 kafka-admin.py BROKERS trim TOPIC PARTITION:OFFSET...   delete records below
 kafka-admin.py BROKERS elect TOPIC                preferred leaders
 kafka-admin.py BROKERS committed GROUP [TOPIC]    topic partition offset
+kafka-admin.py BROKERS follow GROUP TOPIC         every 50 ms, where there is
+                                                  an answer: seconds since 1970
+                                                  and [partition offset]...
+kafka-admin.py BROKERS coordinator GROUP          id
 kafka-admin.py BROKERS commit GROUP TOPIC PARTITION:OFFSET...
 kafka-admin.py BROKERS forget GROUP               delete the group
 
@@ -93,9 +97,12 @@ class Reader:
         return [read() for _ in range(max(self.i32(), 0))]
 
 
+ANSWER_SECONDS = 10
+
+
 def call(address, key, version, body):
     """One request on a connection of its own; returns a Reader."""
-    with socket.create_connection(address, 10) as s:
+    with socket.create_connection(address, ANSWER_SECONDS) as s:
         message = i16(key) + i16(version) + i32(1) + text("test") + body
         s.sendall(i32(len(message)) + message)
         with s.makefile("rb") as f:
@@ -152,11 +159,13 @@ class Cluster:
         r.i32()
         return brokers, dict(r.array(topic))
 
-    def coordinator(self, group):
+    def find_coordinator(self, group):
         r = self.any(10, 0, text(group))
         check(r.i16(), f"group {group}")
-        r.i32()
-        return r.text(), r.i32()
+        return r.i32(), (r.text(), r.i32())
+
+    def coordinator(self, group):
+        return self.find_coordinator(group)[1]
 
     def by_leader(self, topic, partitions=None):
         """[(address, [partition, ...])] for all, or the named, partitions."""
@@ -293,7 +302,11 @@ def elect(cluster, name):
             check(code, f"{name} {number}")
 
 
-def committed(cluster, group, name=None):
+def coordinator(cluster, group):
+    print(cluster.find_coordinator(group)[0])
+
+
+def committed_offsets(cluster, group, name=None):
     r = call(cluster.coordinator(group), 9, 5, text(group) + i32(-1))
     r.i32()
     topics = r.array(lambda: (r.text(), r.array(lambda: (
@@ -303,7 +316,25 @@ def committed(cluster, group, name=None):
         for number, offset, _, _, code in sorted(parts):
             check(code, f"{found} {number}")
             if name in (None, found):
-                print(found, number, offset)
+                yield found, number, offset
+
+
+def committed(cluster, group, name=None):
+    for line in list(committed_offsets(cluster, group, name)):
+        print(*line)
+
+
+def follow(cluster, group, name):
+    global ANSWER_SECONDS
+    ANSWER_SECONDS = 0.5
+    while True:
+        try:
+            found = list(committed_offsets(cluster, group, name))
+            print(f"{time.time():.6f}", *(n for f in found for n in f[1:]),
+                  flush=True)
+        except (KafkaError, OSError):
+            pass
+        time.sleep(0.05)
 
 
 def commit(cluster, group, name, *args):
@@ -337,7 +368,7 @@ def patiently(what, *args):
 
 COMMANDS = {f.__name__: f for f in (
     create, grow, delete, brokers, topic, insync, begins, ends, trim, elect,
-    committed, commit, forget)}
+    committed, follow, coordinator, commit, forget)}
 
 
 def main():

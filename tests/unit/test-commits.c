@@ -155,6 +155,22 @@ skip_is_refused(void **state)
 	assert_true(commits_must_read(&commits));
 }
 
+/* Moved back below the start by another host, or read from a broker that was
+ * frozen: a new start of the chain mends it. */
+static void
+moved_back_is_not_a_skip(void **state)
+{
+	(void)state;
+	add(0, 11);
+	set_committed(0, 11);
+	acknowledge(0, 11, 20);
+	assert_int_equal(commits_set_committed(&commits, 0, 10, &err), -1);
+	assert_int_equal(err.code, EX_TEMPFAIL);
+	assert_string_equal(err.text,
+	    "t[0]: committed is 10, was 11, the stream starts at 11: somebody "
+	    "else has moved the group back: start again");
+}
+
 static void
 gap_is_refused(void **state)
 {
@@ -403,6 +419,7 @@ main(void)
 	    cmocka_unit_test_teardown(replay_is_absorbed, forget),
 	    cmocka_unit_test_teardown(others_are_not_moved_back, forget),
 	    cmocka_unit_test_teardown(skip_is_refused, forget),
+	    cmocka_unit_test_teardown(moved_back_is_not_a_skip, forget),
 	    cmocka_unit_test_teardown(gap_is_refused, forget),
 	    cmocka_unit_test_teardown(failure_reads_again, forget),
 	    cmocka_unit_test_teardown(partition_that_joins_later, forget),
