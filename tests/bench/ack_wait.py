@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""ack_wait.py list|head|run|table: the parts of ack-wait.
+"""ack_wait.py list|run|sort|table: the parts of ack-wait.
 
     list [--quick] [NAME=VALUE]...  brokers, round trip and words of each point
-    head                            the names of the columns
     run STATE POINT...              measure one: a line of columns
-    table                           columns on stdin as a table for people
+    sort                            such lines as list has them, and a head
+    table                           what sort prints, for people
 """
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -18,17 +19,18 @@ import measure
 
 HERE = os.path.dirname(__file__)
 BATCH = 512
-SECONDS = 4             # of a point, at most
 WARM = 5                # batches that aren't counted
 
 # What each base has; a point gives some of them another value.
 ALWAYS = {"idempotent": "false", "connections": "1", "brokers": "1",
           "copies": "1", "rtt": "0", "proxy": "no", "busy": "0"}
+LENGTHS = {"seconds": "4", "batches": "600"}    # of a point, at most
+QUICK = ["seconds=1", "batches=150"]
 BASES = {
     "serial": {"linger": "5", "in-flight": "1000000", "nagle": "on",
-               "wait": "reports", "batches": "300"},
+               "wait": "reports"},
     "chain": {"window": "16", "linger": "1", "in-flight": "5",
-              "nagle": "off", "batches": "600"},
+              "nagle": "off"},
 }
 STEPS = ["read", "plan", "enqueue", "acks", "commit"]
 LATENCIES = ["int_latency", "outbuf_latency", "rtt"]
@@ -43,7 +45,7 @@ COLUMNS = (["point", "batches", "ms_per_batch"] + STEPS +
 
 def settings_of(words):
     base, given = words[0], dict(word.split("=") for word in words[1:])
-    settings = {**ALWAYS, **BASES[base]}
+    settings = {**ALWAYS, **LENGTHS, **BASES[base]}
     unknown = set(given) - set(settings)
     if unknown:
         sys.exit(f"ack-wait: {' '.join(words)}: no such setting: {unknown}")
@@ -51,6 +53,11 @@ def settings_of(words):
     if settings["idempotent"] == "true" and "in-flight" not in given:
         settings["in-flight"] = "5"     # librdkafka allows no more
     return settings
+
+
+def name_of(words):
+    return " ".join(word for word in words
+                    if word.split("=")[0] not in LENGTHS)
 
 
 def place_of(words):
@@ -68,7 +75,7 @@ def list_points(arguments):
             starred = words[:1] == ["*"]
             words = words[starred:]
             if words and (starred or not quick) and wanted <= set(words):
-                points.append(words)
+                points.append(words + QUICK if quick else words)
     for words in sorted(points, key=place_of):     # few changes of clusters
         print(*place_of(words), *words)
 
@@ -94,7 +101,7 @@ def run_serial(settings, state, group, topic):
     command = ["serial-loop", "-b", brokers_of(settings), "-t", "outbox",
                "-d", topic, "-g", group, "-c",
                str(int(settings["batches"]) * BATCH),
-               "--seconds", str(SECONDS), "--stats", f"{state}/stats",
+               "--seconds", settings["seconds"], "--stats", f"{state}/stats",
                "--connections", settings["connections"],
                *properties(settings)]
     if settings["idempotent"] == "true":
@@ -138,8 +145,13 @@ def run_chain(settings, state, group, topic):
         ["tee", f"{state}/receipts"],
         ["offset-commit", "-v", *brokers, "-g", group]]
     os.environ["QIM_FANOUT_PRODUCER_IDEMPOTENCE"] = settings["idempotent"]
-    with open(f"{state}/log", "w") as log:
-        measure.pipeline(commands, err=log)
+    with open(f"{state}/log", "w+") as log:
+        try:
+            measure.pipeline(commands, err=log)
+        except measure.Failed:
+            log.seek(0)
+            sys.stderr.writelines(line for line in log if ": error:" in line)
+            raise
     receipts = list(receipts_in(f"{state}/receipts"))[WARM:]
     commit = statistics.median(commits_in(f"{state}/log") or [0])
     batches = []
@@ -191,6 +203,8 @@ def run_point(state, *words):
     try:
         batches, per_batch = run(settings, state, group,
                                  f"dispatch-{settings['copies']}")
+    except measure.Failed as failure:
+        sys.exit(f"ack-wait: {name_of(words)}: {failure}")
     finally:
         for process in spinning:
             process.kill()
@@ -203,18 +217,23 @@ def run_point(state, *words):
            1 / requests_per_record if requests_per_record else 0,
            *(means[name, figure] for name in LATENCIES
              for figure in ("avg", "p99"))]
-    print(" ".join(words), len(batches), *(f"{n:.3f}" for n in row), sep="\t",
+    print(name_of(words), len(batches), *(f"{n:.3f}" for n in row), sep="\t",
           flush=True)
 
 
 # --- the table ---------------------------------------------------------------
 
+def print_sorted(lines):
+    with open(f"{HERE}/ack-wait.points") as points:
+        order = [name_of(line.lstrip("* ").split()) for line in points]
+    print(*COLUMNS, sep="\t")
+    for line in sorted(lines, key=lambda l: order.index(l.split("\t")[0])):
+        print(line, end="")
+
+
 def print_table(lines):
     rows = [dict(zip(COLUMNS, line.rstrip("\n").split("\t")))
             for line in lines[1:]]
-    with open(f"{HERE}/ack-wait.points") as points:
-        order = [line.split("#")[0].strip().lstrip("* ") for line in points]
-    rows.sort(key=lambda row: order.index(row["point"]))
     print("ms a batch of 512; in the chain the steps overlap, and `ms` is "
           "what a batch adds")
     print(f"{'':50}{'ms':>7} |{'read':>6}{'plan':>6}{'enq':>6}{'acks':>7}"
@@ -224,22 +243,50 @@ def print_table(lines):
         n = {name: float(row[name]) for name in COLUMNS[1:]}
         each = n["ms_per_batch"] if row["point"].startswith("chain") else (
             n["enqueue"] + n["acks"])
-        print(f"{row['point'].split(' batches=')[0]:50}{n['ms_per_batch']:7.2f} |{n['read']:6.1f}"
+        print(f"{row['point']:50}{n['ms_per_batch']:7.2f} |{n['read']:6.1f}"
               f"{n['plan']:6.1f}{n['enqueue']:6.1f}{n['acks']:7.1f}"
               f"{n['commit']:7.1f} |{n['requests_per_batch']:9.1f}"
               f"{each / max(1e-9, n['requests_per_batch']):8.2f} |"
               f"{n['int_latency_avg']:7.2f}{n['outbuf_latency_avg']:7.2f}"
               f"{n['rtt_avg']:7.2f}{n['rtt_p99']:7.2f}")
+    print_models(rows)
+
+
+def print_models(rows):
+    """The serial points against the two models of what the wait is."""
+    alone = [row for row in rows
+             if row["point"] == "serial linger=0 in-flight=1"]
+    if not alone:
+        return
+    service = float(alone[0]["rtt_avg"])
+    print(f"\nwhat a wait is made of, where a request alone takes "
+          f"{service:.2f} ms (serial linger=0 in-flight=1)")
+    print(f"{'':50}{'waits':>8}{'linger + requests':>20}"
+          f"{'linger + rounds of':>20}")
+    print(f"{'':50}{'':>8}{'one by one':>20}{'a round trip':>20}")
+    for row in rows:
+        settings = settings_of(row["point"].split())
+        if (row["point"].startswith("chain") or settings["busy"] != "0" or
+                settings["brokers"] != "1"):
+            continue
+        linger = 0 if settings["wait"] == "flush" else int(settings["linger"])
+        connections = int(settings["connections"])
+        requests = float(row["requests_per_batch"]) / connections
+        rounds = math.ceil(requests / int(settings["in-flight"]))
+        waits = float(row["enqueue"]) + float(row["acks"])
+        print(f"{row['point']:50}{waits:8.1f}"
+              f"{linger + requests * service:20.1f}"
+              f"{linger + rounds * (float(settings['rtt']) + service):20.1f}")
 
 
 def main():
     command, arguments = sys.argv[1], sys.argv[2:]
     if command == "list":
         list_points(arguments)
-    elif command == "head":
-        print(*COLUMNS, sep="\t")
     elif command == "run":
         run_point(*arguments)
+    elif command == "sort":
+        print_sorted(sys.stdin.readlines())
     else:
         print_table(sys.stdin.readlines())
 

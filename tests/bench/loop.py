@@ -80,6 +80,10 @@ def median(runs, figure):
     return statistics.median(run[figure] for run in runs)
 
 
+def cpu_of(program, runs):
+    return statistics.median(run["programs"][program] for run in runs)
+
+
 def report(runs, dispatches):
     print(f"{MESSAGES} messages of 300 bytes of JSON to 2 recipients, "
           f"{dispatches} dispatches, the same from all; "
@@ -90,10 +94,9 @@ def report(runs, dispatches):
         print(f"{title:26}{median(runs[name], 'rate'):12,.0f}"
               f"{median(runs[name], 'cpu'):13.1f} us"
               f"{median(runs[name], 'broker'):13.1f} us")
-    programs = runs["chain"][0]["programs"]
     print("the chain's CPU a message: " + ", ".join(
-        f"{name} {statistics.median(r['programs'][name] for r in runs['chain']):.1f} us"
-        for name in programs))
+        f"{name} {cpu_of(name, runs['chain']):.1f} us"
+        for name in runs["chain"][0]["programs"]))
     for name in ("careful", "plain"):
         ratio = median(runs["chain"], "rate") / median(runs[name], "rate")
         print(f"ratio to the {PEERS[name][0]}: {ratio:.1f}")
