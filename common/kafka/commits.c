@@ -65,6 +65,12 @@ commits_set_committed(
 	struct commits_entry *entry = &commits->all[index];
 	bool is_others;
 
+	if (committed < 0 && entry->stands)
+		return err_set(err, EX_CONFIG,
+		    "%s[%d]: committed was %" PRId64 ", now nothing is: the "
+		    "topic was deleted and created again, or the group's "
+		    "offsets were deleted",
+		    covered->topic, (int)covered->partition, entry->most);
 	/* It was at the start or above it: nothing is wrong with the stream. */
 	if (committed >= 0 && entry->start > committed &&
 	    entry->most >= entry->start)
@@ -83,6 +89,7 @@ commits_set_committed(
 		    committed);
 	is_others = entry->most >= 0 && committed > entry->most;
 	entry->committed = committed < 0 ? -1 : committed;
+	entry->stands = committed >= 0;
 	if (entry->committed > entry->most)
 		entry->most = entry->committed;
 	entry->known = true;
@@ -151,6 +158,7 @@ commits_succeed(struct commits *commits)
 		if (entry->sent < 0)
 			continue;
 		entry->committed = entry->sent;
+		entry->stands = true;
 		entry->sent = -1;
 		entry->known = false;
 		entry->renew = false;

@@ -34,6 +34,7 @@ struct commits_entry {
 	int64_t committed; /* -1: nothing; as it was read or sent last */
 	int64_t most; /* that was read or sent; -1: nothing */
 	int64_t sent; /* in flight; -1: nothing */
+	bool stands; /* something was seen or known committed */
 	bool acknowledged; /* a receipt has named it */
 	bool known; /* read since its last receipt and commit */
 	bool renew; /* commit it again though it hasn't moved */
@@ -65,7 +66,8 @@ bool commits_must_read(const struct commits *commits);
 /* What the broker has for an entry; negative: nothing.  1 when somebody else
  * has committed it, for it is above what was read and sent before, else 0.
  * -1 when the stream starts above it: EX_DATAERR, or EX_TEMPFAIL where it was
- * at the start or above it before. */
+ * at the start or above it before; EX_CONFIG when something stood there and is
+ * gone: with a topic its groups' offsets go. */
 int commits_set_committed(
     struct commits *commits, size_t index, int64_t committed, struct err *err);
 

@@ -101,12 +101,57 @@ made_up() {
 	EOF
 }
 
+made_up_head() {
+	echo '{"qim":1,"minor":0,"kind":"receipts","from":"made-up","run":7,"topic":"'"$topic"'","group":"'"$group"'","start":[["'"$topic"'",0,'"$1"',"first"]],"durable":true}'
+}
+
+# made_up_receipt BATCH FROM NEXT
+made_up_receipt() {
+	echo '{"batch":'"$1"',"src":[["'"$topic"'",0,'"$2,$3"']],"in":1,"out":1,"dead":0,"bytes":0,"at":[]}'
+}
+
+is_at() {
+	[ "$(kafka_committed "$group" "$topic")" = "$1" ]
+}
+
+is_made_again() {
+	kafka_create_topic "$topic" 2
+}
+
 @test "one topic isn't there: 69 names it, the other's offset is committed" {
 	made_up "$topic:5" "$topic-gone:5" >"$BATS_TEST_TMPDIR/receipts"
 	run -69 --separate-stderr commits --connect-ms 10000 \
 		<"$BATS_TEST_TMPDIR/receipts"
 	[ "$stderr" = "offset-commit: error: not committed within 10000 ms: Broker: Unknown topic or partition: $topic-gone[0] none -> 5" ]
 	[ "$(kafka_committed "$group" "$topic")" = '0 5' ]
+}
+
+@test "the topic is deleted and made again under the chain: 78, not believed" {
+	local status=0 first=$BATS_TEST_TMPDIR/first all=$BATS_TEST_TMPDIR/all
+	{
+		made_up_head 0
+		made_up_receipt 1 0 5
+	} | stream-make >"$first"
+	{
+		made_up_head 0
+		made_up_receipt 1 0 5
+		made_up_receipt 2 5 9
+		echo '{"end":true,"batches":2,"records":2}'
+	} | stream-make >"$all"
+	mkfifo "$BATS_TEST_TMPDIR/pipe"
+	commits <"$BATS_TEST_TMPDIR/pipe" 2>"$err" 3>&- &
+	pid=$!
+	exec 7>"$BATS_TEST_TMPDIR/pipe"
+	cat "$first" >&7
+	wait_until 10 is_at '0 5'
+	kafka_delete_topics "$topic"
+	wait_until 20 is_made_again
+	tail -c "+$(($(stat -c %s "$first") + 1))" "$all" >&7
+	exec 7>&-
+	wait "$pid" || status=$?
+	[ "$status" = 78 ]
+	[ "$(<"$err")" = "offset-commit: error: $topic[0]: committed was 5, now nothing is: the topic was deleted and created again, or the group's offsets were deleted" ]
+	[ -z "$(kafka_committed "$group" "$topic")" ]
 }
 
 @test "receipts beyond the end of the log are believed; outbox-read refuses to start there: 65" {

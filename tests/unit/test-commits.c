@@ -171,6 +171,28 @@ moved_back_is_not_a_skip(void **state)
 	    "else has moved the group back: start again");
 }
 
+/* As when a topic is deleted and created again under a chain. */
+static void
+what_stood_and_is_gone_ends_it(void **state)
+{
+	(void)state;
+	add(0, 0);
+	set_committed(0, -1);
+	acknowledge(0, 0, 20);
+	set_committed(0, -1);
+	assert_int_equal(commits_begin(&commits), 1);
+	commits_fail(&commits);
+	set_committed(0, -1);
+	assert_int_equal(commits_begin(&commits), 1);
+	commits_succeed(&commits);
+	acknowledge(0, 20, 30);
+	assert_int_equal(commits_set_committed(&commits, 0, -1, &err), -1);
+	assert_int_equal(err.code, EX_CONFIG);
+	assert_string_equal(err.text,
+	    "t[0]: committed was 20, now nothing is: the topic was deleted and "
+	    "created again, or the group's offsets were deleted");
+}
+
 static void
 gap_is_refused(void **state)
 {
@@ -420,6 +442,7 @@ main(void)
 	    cmocka_unit_test_teardown(others_are_not_moved_back, forget),
 	    cmocka_unit_test_teardown(skip_is_refused, forget),
 	    cmocka_unit_test_teardown(moved_back_is_not_a_skip, forget),
+	    cmocka_unit_test_teardown(what_stood_and_is_gone_ends_it, forget),
 	    cmocka_unit_test_teardown(gap_is_refused, forget),
 	    cmocka_unit_test_teardown(failure_reads_again, forget),
 	    cmocka_unit_test_teardown(partition_that_joins_later, forget),
