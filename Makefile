@@ -110,7 +110,9 @@ check-asan:
 check-valgrind: all units
 	tests/run valgrind
 
-bench: all $(TOOLS)
+bench:
+	tests/setup bench
+	$(MAKE) all $(TOOLS)
 	@for bench in tests/bench/*; do [ ! -x "$$bench" ] || "$$bench"; done
 
 SCRIPTS = $(shell grep -lE '^\#!.*bash' -r pipelines tests .ci --include='*') \
