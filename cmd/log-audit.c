@@ -130,9 +130,13 @@ parse_kinds(const char *text, struct err *err)
 	}
 }
 
+/* Options may name the same field. */
 static struct pick_field *
 add_field(const char *name)
 {
+	for (size_t i = 0; i < field_count; i++)
+		if (strcmp(fields[i].name, name) == 0)
+			return &fields[i];
 	fields[field_count].name = name;
 	return &fields[field_count++];
 }

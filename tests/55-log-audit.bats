@@ -124,6 +124,9 @@ refuses() {
 	run -0 counts -t wrong -p 0 --by who
 	[ "$output" = '9 4 3 0 0 2 5' ]
 	audit -t wrong -p 0 --by who | jq -se 'map(select(.found == "gap") | [.group, .first, .last]) == [["x", 2, 2], ["7", 3, 6]]'
+	# One field may be all of them.
+	run -0 counts -t wrong -p 0 --by who --id who
+	[ "$output" = '9 4 3 2 0 2 5' ]
 }
 
 @test "--from: numbers that are due before the least one" {
