@@ -7,9 +7,11 @@
  * confirmed, in the order of the batches.  Stops at the end of its input, and
  * with 75 where a node lost data.  Everything is safe to repeat, from any
  * earlier offset and by several at once: nothing is written twice.
+ * With --set-mark it reads nothing: an operator moves watermarks.
  */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -18,6 +20,7 @@
 #include "base/msg.h"
 #include "base/opt.h"
 #include "base/program.h"
+#include "redis/check.h"
 #include "redis/marks.h"
 #include "redis/shard.h"
 
@@ -25,11 +28,15 @@ static const char synopsis[] =
     "usage: mailbox-apply [-hqVv] [--check] [--connect-ms ms]\n"
     "                     [--with-parent] -r node,... [-n partitions]\n"
     "                     [-w batches] [--window-bytes bytes]\n"
-    "                     [--prefix text] [--user name]\n"
-    "                     [--password-file file] [--strict]\n";
+    "                     [--connections count] [--prefix text]\n"
+    "                     [--user name] [--password-file file] [--strict]\n"
+    "                     [--wait-replicas count] [--wait-ms ms]\n"
+    "                     [--set-mark topic:partitions=offset] ...\n";
 
 #define PARTITIONS_DEFAULT 64
 #define WAIT_MOST_MS 60000
+#define CONNECTIONS_MAX 16
+#define REPLICAS_MAX 100
 
 /* Lines about quarantine: one for each such time at most. */
 #define WARNING_PAUSE_US 1000000
@@ -40,11 +47,19 @@ static struct options {
 	uint64_t partitions; /* -n; 0: hello's, else PARTITIONS_DEFAULT */
 	uint64_t window; /* -w */
 	uint64_t window_bytes;
+	uint64_t connections; /* to each node */
 	const char *prefix;
 	const char *user;
 	const char *password_file;
 	bool strict;
-} options = {.window = 4, .window_bytes = 64 << 20, .prefix = "qim"};
+	uint64_t wait_replicas;
+	uint64_t wait_ms;
+	struct opt_list set_mark;
+} options = {.window = 4,
+    .window_bytes = 64 << 20,
+    .connections = 2,
+    .prefix = "qim",
+    .wait_ms = 1000};
 
 static const struct opt table[] = {
     {'r', NULL, OPT_TEXT, &options.redis},
@@ -53,10 +68,16 @@ static const struct opt table[] = {
     {'w', NULL, OPT_NUMBER, &options.window, 1, 1024, "batches"},
     {0, "window-bytes", OPT_NUMBER, &options.window_bytes, 1 << 20, 1 << 30,
 	"bytes"},
+    {0, "connections", OPT_NUMBER, &options.connections, 1, CONNECTIONS_MAX,
+	"connections"},
     {0, "prefix", OPT_TEXT, &options.prefix},
     {0, "user", OPT_TEXT, &options.user},
     {0, "password-file", OPT_TEXT, &options.password_file},
     {0, "strict", OPT_FLAG, &options.strict},
+    {0, "wait-replicas", OPT_NUMBER, &options.wait_replicas, 0, REPLICAS_MAX,
+	"replicas"},
+    {0, "wait-ms", OPT_NUMBER, &options.wait_ms, 10, 600000, "ms"},
+    {0, "set-mark", OPT_LIST, &options.set_mark},
     {0},
 };
 
@@ -71,7 +92,10 @@ struct unit {
 static struct nodes nodes;
 static struct login login;
 static struct mailbox mailbox;
-static struct shard *shards;
+static struct mark_moves moves;
+static struct shard *shards; /* mailbox_shares() */
+static uint32_t shard_count;
+static struct told *told; /* by node */
 static int64_t *due; /* by partition: see work_init() */
 
 static struct stream_in in;
@@ -84,74 +108,6 @@ static uint64_t unit_batches, unit_bytes; /* batches begun, memory held */
 static struct receipt receipt; /* of the batch whose parts are counted */
 static uint64_t receipt_start_us;
 static uint64_t total_in, total_out, total_dead;
-
-/* That no server stands in the list under two names: it would be written to
- * as both, and then be found at the wrong place by the next start.  ids[] are
- * those of the nodes before. */
-static int
-check_alone(struct client *client, uint32_t place, char (*ids)[RUN_ID_BYTES],
-    struct err *err)
-{
-	int told =
-	    nodes.count == 1 ? 1 : client_run_id(client, ids[place], err);
-
-	if (told == 0)
-		msg_write(MSG_NOTICE,
-		    "redis %s: doesn't tell whether it is in -r twice: INFO "
-		    "is refused",
-		    nodes.all[place].text);
-	for (uint32_t i = 0; i < place && *ids[place] != '\0'; i++)
-		if (strcmp(ids[i], ids[place]) == 0)
-			return err_set(err, EX_CONFIG,
-			    "-r: '%s' and '%s' are the same Redis",
-			    nodes.all[i].text, nodes.all[place].text);
-	return told < 0 ? -1 : 0;
-}
-
-/* That a node answers, is at its place in the list, and keeps what it is
- * given. */
-static int
-check_node(uint32_t place, char (*ids)[RUN_ID_BYTES], struct err *err)
-{
-	const struct node *node = &nodes.all[place];
-	struct client client;
-	char text[256];
-	int told = -1;
-
-	if (client_init(
-		&client, node, &login, options.common.connect_ms, err) == 0 &&
-	    check_alone(&client, place, ids, err) == 0 &&
-	    marks_check_place(&client, &mailbox, place, err) == 0)
-		told = client_check_durable(&client, text, sizeof(text), err);
-	client_release(&client);
-	if (told < 0)
-		return -1;
-	if (told == 0)
-		msg_write(MSG_NOTICE,
-		    "redis %s: doesn't tell whether it keeps its data: "
-		    "CONFIG GET is refused",
-		    node->text);
-	else if (*text != '\0' && options.strict)
-		return err_set(
-		    err, EX_CONFIG, "redis %s: %s", node->text, text);
-	else if (*text != '\0')
-		msg_write(MSG_WARNING, "redis %s: %s", node->text, text);
-	return 0;
-}
-
-static int
-check_nodes(struct err *err)
-{
-	char(*ids)[RUN_ID_BYTES] = calloc(nodes.count, sizeof(*ids));
-	int result = ids == NULL ? err_memory(err, "nodes") : 0;
-
-	mailbox.prefix = options.prefix;
-	mailbox.nodes = nodes.count;
-	for (uint32_t i = 0; i < nodes.count && result == 0; i++)
-		result = check_node(i, ids, err);
-	free(ids);
-	return result;
-}
 
 static int
 choose_partitions(const struct hello *hello, struct err *err)
@@ -174,15 +130,37 @@ choose_partitions(const struct hello *hello, struct err *err)
 	return 0;
 }
 
+/* No more connections to a node than it has partitions. */
+static uint32_t
+choose_connections(void)
+{
+	uint32_t most = mailbox.partitions / nodes.count;
+
+	if (most < 1)
+		most = 1;
+	return options.connections < most ? (uint32_t)options.connections
+					  : most;
+}
+
 static int
 open_shards(struct err *err)
 {
-	shards = calloc(nodes.count, sizeof(*shards));
-	if (shards == NULL)
+	struct round_wait wait = {0};
+
+	if (options.wait_replicas > 0)
+		wait = (struct round_wait){
+		    (uint32_t)options.wait_replicas, (uint32_t)options.wait_ms};
+	mailbox.connections = choose_connections();
+	shards = calloc(mailbox_shares(&mailbox), sizeof(*shards));
+	told = calloc(nodes.count, sizeof(*told));
+	if (shards == NULL || told == NULL)
 		return err_memory(err, "nodes");
-	for (uint32_t i = 0; i < nodes.count; i++)
-		if (shard_init(&shards[i], &nodes.all[i], &login,
-			options.common.connect_ms, &mailbox, i, err) < 0)
+	for (; shard_count < mailbox_shares(&mailbox); shard_count++)
+		if (shard_init(&shards[shard_count],
+			&nodes.all[shard_count % nodes.count],
+			&told[shard_count % nodes.count], &login,
+			options.common.connect_ms, &mailbox, shard_count, wait,
+			err) < 0)
 			return -1;
 	return 0;
 }
@@ -237,7 +215,7 @@ take_batch(struct stream_item *item, struct err *err)
 	else
 		last->next = unit;
 	last = unit;
-	for (uint32_t i = 0; i < nodes.count; i++)
+	for (uint32_t i = 0; i < shard_count; i++)
 		round_add(&shards[i].round, &unit->work.shares[i]);
 	return 0;
 }
@@ -361,23 +339,23 @@ timeout_ms(void)
 {
 	uint64_t wake_us = UINT64_MAX;
 
-	for (uint32_t i = 0; i < nodes.count; i++)
+	for (uint32_t i = 0; i < shard_count; i++)
 		if (shard_wake_us(&shards[i]) < wake_us)
 			wake_us = shard_wake_us(&shards[i]);
 	return clock_left_ms(wake_us, WAIT_MOST_MS);
 }
 
-/* polls[]: input, output, then a node each. */
+/* polls[]: input, output, then the connections. */
 static int
 step(struct pollfd *polls, struct err *err)
 {
 	polls[0] =
 	    (struct pollfd){wants_input() ? STDIN_FILENO : -1, POLLIN, 0};
 	polls[1] = (struct pollfd){STDOUT_FILENO, 0, 0};
-	for (uint32_t i = 0; i < nodes.count; i++)
+	for (uint32_t i = 0; i < shard_count; i++)
 		polls[2 + i] = (struct pollfd){
 		    shard_fd(&shards[i]), shard_events(&shards[i]), 0};
-	if (poll(polls, 2 + (nfds_t)nodes.count, timeout_ms()) < 0) {
+	if (poll(polls, 2 + (nfds_t)shard_count, timeout_ms()) < 0) {
 		if (errno == EINTR)
 			return 0;
 		return err_set(err, EX_OSERR, "poll: %s", strerror(errno));
@@ -386,7 +364,7 @@ step(struct pollfd *polls, struct err *err)
 		return err_set(err, EX_TEMPFAIL, "output: the reader is gone");
 	if (polls[0].revents != 0)
 		take_input();
-	for (uint32_t i = 0; i < nodes.count; i++)
+	for (uint32_t i = 0; i < shard_count; i++)
 		if (shard_move(&shards[i], polls[2 + i].revents, err) < 0)
 			return -1;
 	return finish_units(err);
@@ -403,7 +381,7 @@ is_drained(void)
 static int
 run(struct err *err)
 {
-	struct pollfd *polls = calloc(2 + (size_t)nodes.count, sizeof(*polls));
+	struct pollfd *polls = calloc(2 + (size_t)shard_count, sizeof(*polls));
 	int result = polls == NULL ? err_memory(err, "nodes") : 0;
 
 	while (result == 0 && !is_drained())
@@ -439,15 +417,23 @@ release(void)
 		stream_item_release(&first->item);
 		free(first);
 	}
-	for (uint32_t i = 0; shards != NULL && i < nodes.count; i++)
+	for (uint32_t i = 0; i < shard_count; i++)
 		shard_release(&shards[i]);
 	free(shards);
+	free(told);
 	free(due);
 	free((char *)(uintptr_t)mailbox.topic);
 	stream_in_release(&in);
 	stream_out_release(&out);
-	login_release(&login);
-	nodes_release(&nodes);
+}
+
+static int
+look_at_nodes(struct err *err)
+{
+	const struct check_rules rules = {
+	    options.common.connect_ms, options.wait_replicas, options.strict};
+
+	return check_nodes(&nodes, &login, &mailbox, &rules, err);
 }
 
 static int
@@ -457,10 +443,46 @@ apply(struct err *err)
 
 	stream_in_init(&in, STDIN_FILENO, STREAM_RECORDS);
 	stream_out_init(&out, STDOUT_FILENO);
-	if (check_nodes(err) == 0 && begin(err) == 0)
+	if (look_at_nodes(err) == 0 && begin(err) == 0)
 		result = run(err);
 	release();
 	return result;
+}
+
+/* A line for each partition, on stdout and as a notice. */
+static int
+report_moves(struct err *err)
+{
+	char line[400];
+	struct iovec piece = {line, 0};
+
+	for (size_t i = 0; i < moves.count; i++) {
+		const struct mark_move *move = &moves.all[i];
+
+		snprintf(line, sizeof(line), "%s[%lu] %llu -> %llu\n",
+		    moves.topic, (unsigned long)move->partition,
+		    (unsigned long long)move->old,
+		    (unsigned long long)move->offset);
+		piece.iov_len = strlen(line);
+		if (io_write_all(STDOUT_FILENO, &piece, 1, err) < 0)
+			return -1;
+		line[piece.iov_len - 1] = '\0';
+		msg_write(MSG_NOTICE, "set the mark of %s", line);
+	}
+	return io_close_output(STDOUT_FILENO, err);
+}
+
+static int
+set_marks(struct err *err)
+{
+	mailbox.topic = moves.topic;
+	mailbox.partitions = (uint32_t)options.partitions;
+	if (mailbox.partitions == 0)
+		mailbox.partitions = PARTITIONS_DEFAULT;
+	if (marks_set(&nodes, &login, options.common.connect_ms, &mailbox,
+		&moves, err) < 0)
+		return -1;
+	return report_moves(err);
 }
 
 static int
@@ -468,26 +490,45 @@ check_settings(struct err *err)
 {
 	if (opt_required("-r", options.redis, err) < 0 ||
 	    mailbox_check_prefix(options.prefix, err) < 0 ||
-	    nodes_parse(options.redis, &nodes, err) < 0)
+	    nodes_parse(options.redis, &nodes, err) < 0 ||
+	    mark_moves_parse("--set-mark", &options.set_mark, &moves, err) < 0)
 		return -1;
+	if (options.wait_replicas > 0 &&
+	    options.wait_ms >= options.common.connect_ms)
+		return err_set(err, EX_CONFIG,
+		    "--wait-ms: %llu, wants less than the %llu of --connect-ms",
+		    (unsigned long long)options.wait_ms,
+		    (unsigned long long)options.common.connect_ms);
+	mailbox.prefix = options.prefix;
+	mailbox.nodes = nodes.count;
 	return login_init(&login, options.user, options.password_file, err);
+}
+
+static int
+work(struct err *err)
+{
+	if (options.common.check)
+		return look_at_nodes(err);
+	if (program_signals(&options.common, err) < 0)
+		return -1;
+	return moves.count > 0 ? set_marks(err) : apply(err);
 }
 
 int
 main(int argc, char **argv)
 {
 	struct err err;
-	int parsed;
+	int result;
 
-	parsed = program_begin(
+	result = program_begin(
 	    argc, argv, table, 0, synopsis, &options.common, &err);
-	if (parsed == OPT_SHOWN)
+	if (result == OPT_SHOWN)
 		return EX_OK;
-	if (parsed < 0 || check_settings(&err) < 0)
+	if (result < 0 || check_settings(&err) < 0)
 		return msg_fail(&err);
-	if (options.common.check)
-		return check_nodes(&err) < 0 ? msg_fail(&err) : EX_OK;
-	if (program_signals(&options.common, &err) < 0)
-		return msg_fail(&err);
-	return apply(&err) < 0 ? msg_fail(&err) : EX_OK;
+	result = work(&err);
+	mark_moves_release(&moves);
+	login_release(&login);
+	nodes_release(&nodes);
+	return result < 0 ? msg_fail(&err) : EX_OK;
 }

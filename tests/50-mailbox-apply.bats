@@ -3,54 +3,10 @@
 # shellcheck disable=SC2154  # stderr is set by run
 bats_require_minimum_version 1.5.0
 load lib/common
-load lib/redis
+load lib/applier
 
 setup() {
 	cd "$BATS_TEST_TMPDIR" || exit
-}
-
-# stream [dispatch-stream.py's arguments] < lines: a stream of four partitions.
-stream() {
-	/usr/bin/python3 "$qim_root/tests/lib/dispatch-stream.py" "$@"
-}
-
-# start NAME [--setting value]...: an empty server; sets R, its -r.
-start() {
-	redis_start "$1" --appendonly yes --appendfsync always "${@:2}"
-	R=127.0.0.1:$(redis_port "$1")
-}
-
-apply() {
-	mailbox-apply -n 4 -r "$R" --connect-ms 10000 "$@"
-}
-
-# The same for `run`, which can't take what isn't text.
-applies() {
-	apply "$@" >out
-}
-
-# content NAME: a digest of all keys but the counters of connections.
-content() {
-	redis_cli "$1" EVAL "for _, k in ipairs(redis.call('keys', '*:round:*'))
-		do redis.call('del', k) end" 0 >/dev/null
-	redis_cli "$1" DEBUG DIGEST
-}
-
-mark() {
-	redis_cli "$1" ZRANGE "qim:{$2}:mark" 0 -1 WITHSCORES | tail -n 1
-}
-
-# Messages of two conversations in three batches. lou is in partition 3, bob
-# in 2, pat in 1 (murmur2 modulo 4).
-messages() {
-	cat <<-'END'
-		{"conversation_id":"c","conversation_seq":1,"to":["lou","bob","pat"],"sender":"lou"}
-		{"conversation_id":"c","conversation_seq":2,"to":["lou","bob","pat"],"sender":"bob"}
-
-		{"conversation_id":"d","conversation_seq":1,"to":["lou","bob"],"sender":"bob"}
-
-		{"conversation_id":"c","conversation_seq":3,"to":["lou","bob","pat"],"sender":"pat"}
-	END
 }
 
 @test "entries, receipts in order, an end" {
@@ -204,6 +160,231 @@ messages() {
 	[ "$(redis_cli a ZCARD "qim:{2}:box:bob")" = 3 ]
 }
 
+@test "a node that is silent: told by name after a second" {
+	local ra
+	start a
+	ra=$R
+	start b
+	R=$ra,$R
+	messages | head -n 2 >lines
+	echo '{"wait":"go"}' >>lines
+	messages | tail -n +4 >>lines
+	feed lines
+	daemon_signal "$(redis_dir b)" STOP
+	touch go
+	wait_until 10 grep -q "warning: redis ${R#*,}: no answer for 1... ms: waiting up to 10000 ms" err
+	wait_until 10 entry_is_there a "qim:{2}:box:bob" 4
+	run ! has_receipt 3
+	daemon_signal "$(redis_dir b)" CONT
+	wait "$PID"
+	[ "$(wc -l <err)" = 1 ]
+	[ "$(redis_cli b ZCARD "qim:{3}:box:lou")" = 4 ]
+}
+
+# eight: R is a list of eight nodes, n0 to n7.
+eight() {
+	local all=() i
+	for i in {0..7}; do
+		redis_start "n$i"
+		all+=("127.0.0.1:$(redis_port "n$i")")
+	done
+	R=$(IFS=,; echo "${all[*]}")
+}
+
+# Lines of many messages to users of all partitions, in batches of 50.
+many_messages() {
+	/usr/bin/python3 -c '
+import json, sys
+for s in range(int(sys.argv[1])):
+    print(json.dumps({"conversation_id": "c%d" % (s % 97), "conversation_seq": s + 1, "payload": "x" * int(sys.argv[2]),
+                      "to": ["u%d" % (s * 7 % 1009 + k) for k in range(5)], "sender": "u1"}))
+    if s % 50 == 49:
+        print()' "$@"
+}
+
+@test "eight nodes: batches in flight on all, receipts in order, a node killed" {
+	local i entries=0
+	eight
+	many_messages 2000 20 >lines
+	stream -n 64 <lines >in
+	redis_start n5 --appendonly yes
+	R=${R%,*,*,*},127.0.0.1:$(redis_port n5),${R#*,*,*,*,*,*,}
+	mkfifo pipe
+	{
+		head -c 200000 in
+		wait_until 20 has_receipt 2
+		redis_kill n5
+		redis_run n5
+		tail -c +200001 in
+	} >pipe 3>&- &
+	mailbox-apply -q -r "$R" -w 16 <pipe >out
+	stream-dump <out | jq -c 'select(.batch) | [.batch, .dead]' >receipts
+	[ "$(jq -c '.[0]' receipts)" = "$(seq 41)" ]
+	[ "$(stream-dump <out | jq -s 'map(.out // 0) | add')" = 10000 ]
+	for i in {0..7}; do
+		entries=$((entries + $(redis_cli "n$i" EVAL "local n = 0
+			for _, k in ipairs(redis.call('keys', '*:box:*'))
+			do n = n + redis.call('zcard', k) end return n" 0)))
+		[ "$(redis_cli "n$i" ZRANGE "qim:{$((i + 56))}:mark" 0 -1)" = \
+			"dispatch partitions=64 nodes=8 place=$i" ]
+	done
+	[ "$entries" = 10000 ]
+}
+
+memory() {
+	sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/$PID/status"
+}
+
+# has_stopped: it has read no more for a second.
+has_stopped() {
+	local pos
+	pos=$(sed -n 's/^pos:[[:space:]]*//p' "/proc/$PID/fdinfo/0")
+	sleep 1
+	((pos > 1000000)) && run ! has_read "$pos"
+}
+
+@test "a dead node of eight: memory stays under what the manual says" {
+	eight
+	many_messages 6000 2000 >lines
+	stream -n 64 <lines >in
+	(($(stat -c %s in) > 30000000))
+	redis_cli n5 CLIENT PAUSE 120000 WRITE
+	mailbox-apply -q -r "$R" -w 1024 --window-bytes 4194304 <in >out 3>&- &
+	PID=$!
+	wait_until 30 has_stopped
+	# The window, a frame, and 8 MiB for each of 16 connections; here most
+	# of these are nearly idle.
+	(($(memory) < 4096 + 1024 + 16 * 8192))
+	(($(memory) < 40000))
+	redis_cli n5 CLIENT UNPAUSE
+	wait "$PID"
+	[ "$(stream-dump <out | jq -s 'map(.out // 0) | add')" = 30000 ]
+}
+
+@test "as many connections as asked for, no more than partitions" {
+	start a
+	feed <(messages | head -n 2; echo '{"wait":"go"}') --connections 16
+	[ "$(redis_cli a CLIENT LIST TYPE normal | grep -c 'cmd=get')" = 4 ]
+	touch go
+	wait "$PID"
+	rm go
+	feed <(messages | head -n 2; echo '{"wait":"go"}')
+	[ "$(redis_cli a CLIENT LIST TYPE normal | grep -c 'cmd=get')" = 2 ]
+	touch go
+	wait "$PID"
+	run -64 apply --connections 17
+	expect_message '--connections'
+}
+
+# start_pair: a, which R is, and its replica b.
+start_pair() {
+	start a --repl-diskless-sync-delay 0
+	start b --replicaof 127.0.0.1 "$(redis_port a)"
+	R=127.0.0.1:$(redis_port a)
+	wait_until 20 is_linked
+}
+
+is_linked() {
+	redis_cli b INFO replication | grep -q '^master_link_status:up'
+}
+
+has_all() {
+	[ "$(redis_cli "$1" DEBUG DIGEST)" = "$(redis_cli "$2" DEBUG DIGEST)" ]
+}
+
+@test "a replica becomes the master by hand: the name leads there, it goes on" {
+	start_pair
+	ln -s "$(redis_socket a)" master
+	R=unix:$BATS_TEST_TMPDIR/master
+	run_waiting
+	wait_until 10 has_all a b
+	ln -sfn "$(redis_socket b)" master
+	redis_kill a
+	touch go
+	wait_until 10 grep -q 'connecting again' err
+	redis_cli b REPLICAOF NO ONE
+	wait "$PID"
+	[ "$(mark b 3)" = 4 ]
+	[ "$(redis_cli b ZCARD "qim:{3}:box:lou")" = 4 ]
+	stream-dump <out >/dev/null
+	# The same place under another address.
+	R=127.0.0.1:$(redis_port b)
+	messages | stream | apply >out
+	[ "$(mark b 3)" = 4 ]
+}
+
+@test "an old replica becomes the master: 75, and then the same mailboxes" {
+	local status=0 is
+	start_pair
+	ln -s "$(redis_socket a)" master
+	R=unix:$BATS_TEST_TMPDIR/master
+	wait_until 10 has_all a b
+	redis_cli b REPLICAOF NO ONE
+	run_waiting
+	ln -sfn "$(redis_socket b)" master
+	redis_kill a
+	touch go
+	wait "$PID" || status=$?
+	[ "$status" = 75 ]
+	grep -q 'mark: none, which is 0, this chain goes on from' err
+	messages | stream | apply >out
+	is=$(content b)
+	redis_cli b FLUSHALL
+	messages | stream | apply >out
+	[ "$(content b)" = "$is" ]
+}
+
+@test "--wait-replicas: they have what has a receipt" {
+	start_pair
+	run_waiting --wait-replicas 1 --wait-ms 100
+	[ "$(mark b 3)" = 2 ]
+	daemon_signal "$(redis_dir b)" STOP
+	touch go
+	wait_until 10 grep -q "warning: redis $R: 0 replicas have what was written, --wait-replicas wants 1: waiting for them" err
+	run ! has_receipt 3
+	# Neither the mark nor the joins were sent: the claims aren't there yet.
+	[ "$(redis_cli a ZCARD "qim:{3}:box:lou")" = 2 ]
+	daemon_signal "$(redis_dir b)" CONT
+	wait "$PID"
+	grep -q "notice: redis $R: goes on after" err
+	[ "$(redis_cli b ZCARD "qim:{3}:box:lou")" = 4 ]
+	[ "$(mark b 3)" = 4 ]
+}
+
+@test "--wait-replicas: too few of them are 75 with both numbers" {
+	local status=0
+	start a
+	run -75 --separate-stderr applies --wait-replicas 1 --wait-ms 50 \
+		--connect-ms 1500 < <(messages | stream)
+	[ "${stderr_lines[0]}" = "mailbox-apply: notice: redis $R: 0 replicas are connected, --wait-replicas wants 1: waiting up to 1500 ms" ]
+	[ "${stderr_lines[1]}" = "mailbox-apply: error: redis $R: 0 replicas are connected, --wait-replicas wants 1" ]
+	[ "${#stderr_lines[@]}" = 2 ]
+	[ "$(redis_cli a DBSIZE)" = 0 ]
+	redis_cli a ACL SETUSER default -info
+	run -75 --separate-stderr applies --wait-replicas 1 --wait-ms 50 \
+		--connect-ms 500 < <(messages | stream)
+	expect_message "notice: redis $R: doesn't tell its replicas: INFO is refused"
+	expect_message "error: redis $R: nothing confirmed for 500 ms: 0 replicas have what was written, --wait-replicas wants 1"
+	[ "$(redis_cli a EXISTS "qim:{3}:mark")" = 0 ]
+	run -78 apply --wait-replicas 1 --wait-ms 500 --connect-ms 500
+	expect_message '--wait-ms: 500, wants less than the 500 of --connect-ms'
+}
+
+@test "WAIT on what became a replica: the connection goes" {
+	local status=0
+	start_pair
+	run_waiting --wait-replicas 1 --wait-ms 100 --connect-ms 1500
+	daemon_signal "$(redis_dir b)" STOP
+	touch go
+	wait_until 10 grep -q "0 replicas have what was written" err
+	redis_cli a REPLICAOF 127.0.0.1 1
+	wait "$PID" || status=$?
+	daemon_signal "$(redis_dir b)" CONT
+	[ "$status" = 75 ]
+	grep -q "error: redis $R: nothing confirmed for 1500 ms: .*\(READONLY\|UNBLOCKED\|replica\)" err
+	run ! has_receipt 3
+}
+
 # entry_is_there NAME BOX COUNT
 entry_is_there() {
 	[ "$(redis_cli "$1" ZCARD "$2")" = "$3" ]
@@ -269,33 +450,6 @@ print(json.dumps({"conversation_id": "a", "conversation_seq": 4, "to": ["a"], "s
 	[ "$output" = ok ]
 }
 
-# A stream that waits for the file `go` after its second batch, with
-# mailbox-apply reading it; sets PID. $1: its arguments.
-run_waiting() {
-	{
-		messages | head -n 2
-		echo '{"wait":"go"}'
-		messages | tail -n +4
-	} >lines
-	# shellcheck disable=SC2086
-	feed lines $1
-}
-
-# feed FILE [option]...: mailbox-apply of the lines in FILE; sets PID, and
-# returns after the second batch's receipt.
-feed() {
-	rm -f out # an earlier run's receipts aren't these
-	mkfifo pipe
-	stream <"$1" >pipe 3>&- &
-	apply "${@:2}" <pipe >out 2>err 3>&- &
-	PID=$!
-	wait_until 10 has_receipt 2
-}
-
-has_receipt() {
-	stream-dump <out 2>/dev/null | grep -q "^{\"batch\":$1,"
-}
-
 @test "a killed Redis comes back with its data: the same process goes on" {
 	local before
 	start a
@@ -317,7 +471,7 @@ has_receipt() {
 @test "a Redis that doesn't come back: 75" {
 	local status=0
 	start a
-	run_waiting '--connect-ms 1000'
+	run_waiting --connect-ms 1000
 	redis_kill a
 	touch go
 	wait "$PID" || status=$?
@@ -329,7 +483,7 @@ has_receipt() {
 @test "a Redis that doesn't answer: 75" {
 	local status=0
 	start a
-	run_waiting '--connect-ms 1000'
+	run_waiting --connect-ms 1000
 	daemon_signal "$(redis_dir a)" STOP
 	touch go
 	wait "$PID" || status=$?
@@ -374,19 +528,62 @@ lose() {
 	expect_message 'qim:{3}:mark: none, which is 0, this chain goes on from 9'
 }
 
-@test "a mark raised by hand, as the manual says, is gone on from" {
+@test "--set-mark: over a gap, as the manual says; and back" {
 	start a
 	run -75 --separate-stderr applies < <(stream -s 3:9 </dev/null)
-	sed -n '/^redis-cli ZADD/,/^\.Ed/p' "$qim_root/man/qim-mailbox.5" |
-		sed '/^\.Ed/d; s/\\e$/\\/; s/redis-cli/redis_cli a/' >commands
-	# shellcheck source=/dev/null
-	source ./commands
+	grep -qF -e '--set-mark dispatch:3=9' "$qim_root/man/qim-mailbox.5"
+	run -0 --separate-stderr apply --set-mark dispatch:3=9
+	[ "$output" = 'dispatch[3] 0 -> 9' ]
+	[ "$stderr" = 'mailbox-apply: notice: set the mark of dispatch[3] 0 -> 9' ]
 	run -0 mailbox-read positions -n 4 -r "$R" -t dispatch
 	[ "${lines[3]}" = 'dispatch 3 9' ]
 	messages | stream -s 3:9 | apply >out
 	[ "$(mark a 3)" = 13 ]
 	run -0 redis_cli a ZCARD "qim:{3}:mark"
 	[ "$output" = 1 ]
+	run -0 --separate-stderr apply -q --set-mark dispatch:3,1-2=1 --set-mark dispatch:0=0
+	[ "$output" = $'dispatch[0] 0 -> 0\ndispatch[1] 3 -> 1\ndispatch[2] 4 -> 1\ndispatch[3] 13 -> 1' ]
+	[ -z "$stderr" ]
+	run -0 mailbox-read positions -n 4 -r "$R" -t dispatch
+	[ "$output" = $'dispatch 0 0\ndispatch 1 1\ndispatch 2 1\ndispatch 3 1' ]
+}
+
+@test "--set-mark: each node has its own; nothing changes where one is wrong" {
+	local ra
+	start a
+	ra=$R
+	start b
+	R=$ra,$R
+	apply --set-mark dispatch:0-3=7
+	[ "$(redis_cli b ZRANGE "qim:{3}:mark" 0 -1)" = \
+		"dispatch partitions=4 nodes=2 place=1" ]
+	[ "$(mark a 2)" = 7 ]
+	run -78 apply --set-mark other:2=8
+	expect_message "mark: it is of 'dispatch partitions=4 nodes=2 place=0', wants 'other "
+	run -78 apply -n 8 --set-mark dispatch:2=8
+	expect_message 'partitions=8'
+	run -78 apply --set-mark dispatch:0-4=8
+	expect_message 'dispatch[4]: the topic has the 4 partitions of -n'
+	run -78 apply --set-mark dispatch:0-2=8 --set-mark dispatch:2=9
+	expect_message '--set-mark: partition 2 is given twice'
+	redis_cli b SET "qim:{1}:mark" x
+	run -65 apply --set-mark dispatch:0-3=8
+	expect_message 'qim:{1}:mark: WRONGTYPE'
+	[ "$(mark a 2)" = 7 ]
+	for text in dispatch 3=9 dispatch=9 dispatch:3; do
+		run -64 apply --set-mark "$text"
+		expect_message "--set-mark: '$text': wants topic:partitions=offset, as in t:0-3,7=9"
+	done
+	run -64 apply --set-mark a/b:3=9
+	expect_message "wants a topic's name"
+	run -64 apply --set-mark dispatch:3=x
+	expect_message '--set-mark'
+	run -64 apply --set-mark dispatch:x=3
+	expect_message '--set-mark'
+	run -64 apply --set-mark dispatch:1=3 --set-mark other:2=3
+	expect_message "--set-mark: 'other:2=3': another topic than 'dispatch'"
+	R=127.0.0.1:$(free_port)
+	run -69 apply --connect-ms 200 --set-mark dispatch:1=3
 }
 
 counts_rounds() {
@@ -472,6 +669,10 @@ counts_rounds() {
 		< <(messages | stream)
 	expect_message "notice: redis $R: doesn't tell whether it keeps its data"
 	[ "$(redis_cli a ZCARD "qim:{3}:box:lou")" = 4 ]
+	apply -q --user apply --password-file password --set-mark dispatch:3=0
+	run -77 --separate-stderr applies --user apply --password-file password \
+		--wait-replicas 1 < <(messages | stream)
+	expect_message "no permissions to run the 'wait' command"
 	redis_cli a ACL SETUSER apply -zadd
 	redis_cli a DEL "qim:{3}:mark"
 	run -77 --separate-stderr applies --user apply --password-file password \
@@ -479,36 +680,12 @@ counts_rounds() {
 	expect_message NOPERM
 }
 
-@test "out of memory: 75, nothing written, and on again once there is room" {
-	start a
-	redis_cli a CONFIG SET maxmemory 1
-	run -75 --separate-stderr applies --connect-ms 1000 < <(messages | stream)
-	expect_message 'nothing confirmed for 1000 ms: '
-	expect_message 'OOM command not allowed'
-	[ "$(redis_cli a EXISTS "qim:{3}:mark")" = 0 ]
-	redis_cli a CONFIG SET maxmemory 0
-	run_waiting
-	redis_cli a CONFIG SET maxmemory 1
-	touch go
-	wait_until 10 grep -q OOM err
-	redis_cli a CONFIG SET maxmemory 0
-	wait "$PID"
-	[ "$(mark a 3)" = 4 ]
-}
-
-@test "a replica: 75 READONLY" {
-	start a
-	redis_cli a REPLICAOF 127.0.0.1 1
-	run -75 --separate-stderr applies --connect-ms 500 < <(messages | stream)
-	expect_message READONLY
-}
-
 @test "another topic, partition count, list or place: 78 with both" {
 	local ra
 	start a
 	messages | stream | apply >out
 	run -78 --separate-stderr applies < <(messages | stream -t other)
-	expect_message "qim:{1}:mark: it is of 'dispatch partitions=4 nodes=1 place=0', wants 'other partitions=4 nodes=1 place=0'"
+	expect_message "}:mark: it is of 'dispatch partitions=4 nodes=1 place=0', wants 'other partitions=4 nodes=1 place=0'"
 	run -78 --separate-stderr applies -n 8 < <(messages | stream -n 8)
 	expect_message 'partitions=4'
 	expect_message 'partitions=8'
@@ -598,6 +775,15 @@ counts_rounds() {
 	run -78 --separate-stderr applies --strict --check
 	expect_message "maxmemory-policy is 'allkeys-lru', wants 'noeviction'"
 	redis_cli a CONFIG SET maxmemory-policy noeviction
+	redis_cli a CONFIG SET appendfsync no
+	run -78 --separate-stderr applies --strict --check
+	expect_message "appendfsync is 'no', wants 'everysec' or 'always': a crash of the host"
+	redis_cli a CONFIG SET appendonly no
+	run -0 --separate-stderr applies --check
+	expect_message "warning: redis $R: appendonly is 'no'"
+	expect_message "warning: redis $R: appendfsync is 'no'"
+	redis_cli a CONFIG SET appendonly yes
+	redis_cli a CONFIG SET appendfsync everysec
 	run -0 --separate-stderr applies --strict --check
 	[ -z "$stderr" ]
 	[ "$(redis_cli a EXISTS "qim:{3}:mark")" = 1 ]

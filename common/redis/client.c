@@ -184,16 +184,6 @@ client_refuse(const struct client *client, const struct reply *reply,
 	return unavailable(client, err);
 }
 
-/* Error replies are left in replies[]. */
-static int
-call_raw(struct client *client, struct err *err)
-{
-	int result = client_send(client, err);
-
-	commands_reset(&client->commands);
-	return result;
-}
-
 int
 client_call(struct client *client, struct err *err)
 {
@@ -205,66 +195,4 @@ client_call(struct client *client, struct err *err)
 			    commands_argument(&client->commands, i, 1), err);
 	commands_reset(&client->commands);
 	return result;
-}
-
-/* The value of a CONFIG GET; nil where it wasn't told. */
-static struct slice
-setting(const struct reply *reply)
-{
-	if (reply->type != REPLY_ARRAY || reply->count != 2)
-		return (struct slice){0};
-	return reply->items[1].text;
-}
-
-int
-client_check_durable(
-    struct client *client, char *text, size_t bytes, struct err *err)
-{
-	struct slice append, policy;
-
-	commands_add(
-	    &client->commands, "CONFIG", "GET", "appendonly", (char *)NULL);
-	commands_add(&client->commands, "CONFIG", "GET", "maxmemory-policy",
-	    (char *)NULL);
-	if (call_raw(client, err) < 0)
-		return -1;
-	append = setting(&client->replies[0]);
-	policy = setting(&client->replies[1]);
-	*text = '\0';
-	if (append.data == NULL || policy.data == NULL)
-		return 0;
-	if (!slice_is(append, "yes"))
-		snprintf(text, bytes,
-		    "appendonly is '%.*s', wants 'yes': what it confirmed "
-		    "doesn't outlive it",
-		    (int)append.bytes, (const char *)append.data);
-	else if (!slice_is(policy, "noeviction"))
-		snprintf(text, bytes,
-		    "maxmemory-policy is '%.*s', wants 'noeviction': it may "
-		    "drop parts of mailboxes",
-		    (int)policy.bytes, (const char *)policy.data);
-	return 1;
-}
-
-int
-client_run_id(struct client *client, char id[RUN_ID_BYTES], struct err *err)
-{
-	static const char name[] = "\nrun_id:";
-	struct slice text;
-	const char *at;
-
-	commands_add(&client->commands, "INFO", "server", (char *)NULL);
-	if (call_raw(client, err) < 0)
-		return -1;
-	text = client->replies[0].text;
-	if (client->replies[0].type != REPLY_TEXT)
-		return 0;
-	at = memmem(text.data, text.bytes, name, sizeof(name) - 1);
-	if (at == NULL)
-		return 0;
-	at += sizeof(name) - 1;
-	snprintf(id, RUN_ID_BYTES, "%.*s",
-	    (int)((const char *)text.data + text.bytes - at), at);
-	id[strcspn(id, "\r\n")] = '\0';
-	return 1;
 }

@@ -47,16 +47,4 @@ void client_drop_replies(struct client *client);
 int client_refuse(const struct client *client, const struct reply *reply,
     struct slice key, struct err *err);
 
-/* A warning's text about settings under which the node may lose what it
- * confirmed, empty when there is none: 1; 0 the node doesn't tell (CONFIG
- * is refused); -1 EX_UNAVAILABLE. */
-int client_check_durable(
-    struct client *client, char *text, size_t bytes, struct err *err);
-
-/* The number that a server makes up at its start, as text: 1; 0 the node
- * doesn't tell (INFO is refused); -1 EX_UNAVAILABLE. */
-#define RUN_ID_BYTES 41
-int client_run_id(
-    struct client *client, char id[RUN_ID_BYTES], struct err *err);
-
 #endif

@@ -33,7 +33,17 @@ struct mailbox {
 	const char *topic; /* "" where it isn't known */
 	uint32_t partitions; /* of the topic */
 	uint32_t nodes; /* length of the list */
+	uint32_t connections; /* a writer's, to each node; 0: one */
 };
+
+/* A writer's connections to all nodes.  Partition P goes over connection
+ * P mod this, which is one to node P mod nodes. */
+static inline uint32_t
+mailbox_shares(const struct mailbox *mailbox)
+{
+	return mailbox->connections > 1 ? mailbox->nodes * mailbox->connections
+					: mailbox->nodes;
+}
 
 /* "PREFIX:{P}:" */
 struct stem {

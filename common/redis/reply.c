@@ -5,8 +5,9 @@
 /* Longest part of a key that a message shows. */
 #define KEY_TEXT_BYTES 160
 
-/* By the reply's first word, or more of its text; anything else is
- * FAULT_DATA.  The first entry that fits counts. */
+/* By the reply's first word, or more of its text; anything else (WRONGTYPE,
+ * ERR) is FAULT_DATA.  The first entry that fits counts.  NOSCRIPT never comes
+ * here: script.c sends the script. */
 static const struct {
 	const char *start;
 	enum reply_fault fault;
@@ -20,7 +21,9 @@ static const struct {
     {"CLUSTERDOWN ", FAULT_WAIT},
     {"NOREPLICAS ", FAULT_WAIT},
     {"MASTERDOWN ", FAULT_WAIT},
-    {"READONLY ", FAULT_WAIT},
+    {"READONLY ", FAULT_WAIT}, /* the name may lead to a new master */
+    {"ERR WAIT cannot be used with replica", FAULT_WAIT}, /* the same */
+    {"UNBLOCKED ", FAULT_WAIT}, /* the same, while WAIT was under way */
     {"NOAUTH ", FAULT_ACCESS},
     {"WRONGPASS ", FAULT_ACCESS},
     {"NOPERM ", FAULT_ACCESS},
@@ -30,6 +33,9 @@ static const struct {
     {"ASK ", FAULT_CONFIG},
     {"CROSSSLOT ", FAULT_CONFIG},
 };
+
+/* EXEC says so where what is told after it came up behind MULTI. */
+static const char discarded[] = "EXECABORT Transaction discarded because of: ";
 
 static const int codes[] = {
     [FAULT_WAIT] = EX_TEMPFAIL,
@@ -41,6 +47,12 @@ static const int codes[] = {
 enum reply_fault
 reply_fault(struct slice error)
 {
+	size_t skip = sizeof(discarded) - 1;
+
+	if (error.bytes > skip && memcmp(error.data, discarded, skip) == 0) {
+		error.data += skip;
+		error.bytes -= skip;
+	}
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
 		struct slice start = slice_of(faults[i].start);
 

@@ -200,6 +200,20 @@ build_claims(struct round *round, struct commands *commands)
 	}
 }
 
+/* The counter is read last, so that the replicas' word is about this data
+ * set.  WAIT answers for all that the connection has written. */
+static void
+build_proof(const struct round *round, struct commands *commands)
+{
+	if (round->wait.replicas > 0) {
+		commands_begin(commands, 3, "WAIT");
+		commands_u64(commands, round->wait.replicas);
+		commands_u64(commands, round->wait.ms);
+	}
+	commands_begin(commands, 2, "GET");
+	mailbox_key(commands, &round->stem, "round:", slice_of(round->id));
+}
+
 static void
 build_count(struct round *round, bool renew, struct commands *commands)
 {
@@ -216,8 +230,7 @@ build_count(struct round *round, bool renew, struct commands *commands)
 	commands_begin(commands, 1, "EXEC");
 	commands_begin(commands, 2, "WATCH");
 	mailbox_key(commands, &round->stem, "round:", name);
-	commands_begin(commands, 2, "GET");
-	mailbox_key(commands, &round->stem, "round:", name);
+	build_proof(round, commands);
 	round->sent++;
 }
 
@@ -228,6 +241,11 @@ round_next(struct round *round, bool renew, struct commands *commands)
 		return false;
 	round->commands = commands;
 	round->reply_at = 0;
+	if (round->phase == ROUND_SHORT) {
+		build_proof(round, commands);
+		round->phase = ROUND_WAITING;
+		return true;
+	}
 	if (round->unknown_count > 0 || round->ask_count > 0) {
 		round->ask_at = 0;
 		round->asked_mark = false;

@@ -229,6 +229,27 @@ confirm(struct round *round)
 	round->phase = ROUND_IDLE;
 }
 
+/* The replies after a round, from `first` on: how many replicas have it, where
+ * they are waited for, and then that this data set still is the one. */
+static int
+take_proof(struct round *round, size_t first, const struct reply *reply,
+    struct err *err)
+{
+	if (round->wait.replicas > 0 && round->reply_at == first) {
+		if (reply->type != REPLY_INTEGER)
+			return refuse_form(round, err);
+		round->replicas = (uint64_t)reply->integer;
+		return 0;
+	}
+	if (check_counter(round, reply, err) < 0)
+		return -1;
+	if (round->replicas < round->wait.replicas)
+		round->phase = ROUND_SHORT;
+	else
+		confirm(round);
+	return 0;
+}
+
 static int
 take_round(struct round *round, const struct reply *reply, struct err *err)
 {
@@ -237,12 +258,8 @@ take_round(struct round *round, const struct reply *reply, struct err *err)
 
 	if (round->reply_at == exec)
 		return take_exec(round, reply, err);
-	if (round->reply_at == exec + 2) {
-		if (check_counter(round, reply, err) < 0)
-			return -1;
-		confirm(round);
-		return 0;
-	}
+	if (round->reply_at > exec + 1)
+		return take_proof(round, exec + 2, reply, err);
 	if (round->reply_at == 0 || round->reply_at == exec + 1)
 		status = "OK";
 	return reply_is_status(reply, status) ? 0 : refuse_form(round, err);
@@ -259,6 +276,8 @@ round_take(struct round *round, const struct reply *reply, struct err *err)
 		result = take_opening(round, reply, err);
 	else if (round->phase == ROUND_ASKING)
 		result = take_asking(round, reply, err);
+	else if (round->phase == ROUND_WAITING)
+		result = take_proof(round, 0, reply, err);
 	else
 		result = take_round(round, reply, err);
 	round->reply_at++;

@@ -4,18 +4,19 @@
 #include <stdlib.h>
 
 int
-round_init(struct round *round, const struct mailbox *mailbox, uint32_t node,
-    struct err *err)
+round_init(struct round *round, const struct mailbox *mailbox, uint32_t share,
+    struct round_wait wait, struct err *err)
 {
-	*round = (struct round){.mailbox = mailbox, .node = node};
-	round->place_count = mailbox->partitions / mailbox->nodes + 1;
+	*round = (struct round){
+	    .mailbox = mailbox, .node = share % mailbox->nodes, .wait = wait};
+	round->place_count = mailbox->partitions / mailbox_shares(mailbox) + 1;
 	round->places = calloc(round->place_count, sizeof(*round->places));
 	round->gathered = calloc(1, sizeof(*round->gathered));
 	if (round->places == NULL || round->gathered == NULL) {
 		round_release(round);
 		return err_memory(err, "node");
 	}
-	stem_init(&round->stem, mailbox->prefix, node);
+	stem_init(&round->stem, mailbox->prefix, round->node);
 	return 0;
 }
 
@@ -98,7 +99,7 @@ use_place(struct round *round, const struct advance *advance)
 void
 round_add(struct round *round, struct share *share)
 {
-	/* Another node's batch. */
+	/* Nothing for this connection. */
 	if (share->count == 0 && share->advance_count == 0) {
 		share->done = true;
 		return;
@@ -171,11 +172,19 @@ round_close(struct round *round)
 }
 
 bool
+round_is_waiting(const struct round *round)
+{
+	return round->phase != ROUND_CLOSED && round->phase != ROUND_IDLE &&
+	    round->phase != ROUND_SHORT;
+}
+
+bool
 round_has_work(const struct round *round)
 {
 	const struct spot *claims = &round->claims;
 
-	return round->unknown_count > 0 || round->ask_count > 0 ||
+	return round->phase == ROUND_SHORT || round->unknown_count > 0 ||
+	    round->ask_count > 0 ||
 	    round->first != round_first_unjoined(round) ||
 	    !spot_equal(&round->joins, claims) ||
 	    (claims->share != NULL && claims->index < claims->share->count);

@@ -1,17 +1,22 @@
 /*
- * round - the protocol that fills mailboxes on one node, without any I/O.
+ * round - the protocol that fills mailboxes over one connection, without I/O.
  *
  * A round is one write: MULTI; the marks of the shares whose joins are
  * confirmed; the joins of the entries whose claims are confirmed; the claims
  * of the entries that come next; INCR of this connection's counter; EXEC;
- * then WATCH and GET of the counter.  EXEC answers nil where the watched
- * counter's data set was replaced, the counter isn't the number of rounds
- * sent where that happened before the WATCH: in both cases the node lost
- * data, and nothing was written to the wrong data set on the word of the
- * right one.  Only a round whose counter was read counts as confirmed.
+ * then WATCH, WAIT where replicas are waited for, and GET of the counter.
+ * EXEC answers nil where the watched counter's data set was replaced, the
+ * counter isn't the number of rounds sent where that happened before the
+ * WATCH: in both cases the node lost data, and nothing was written to the
+ * wrong data set on the word of the right one.  Only a round whose counter was
+ * read counts as confirmed, and with WAIT only one that enough replicas have:
+ * so they have all that is before a mark when the mark is sent.
  *
  * What must be known before the next round is asked in between, under the
  * WATCH: whose a claim is that existed already, and the mark of a partition.
+ *
+ * What a connection does never depends on another's: each has partitions of
+ * its own.
  *
  * The caller owns the connection: it sends what round_open() and round_next()
  * append, hands each reply to round_take() in order, and calls round_close()
@@ -41,9 +46,17 @@ enum round_phase {
 	ROUND_IDLE,
 	ROUND_ASKING, /* and this */
 	ROUND_SENT, /* and this */
+	ROUND_SHORT, /* too few replicas have the round: to be asked again */
+	ROUND_WAITING, /* and this */
 };
 
-/* A partition that lives on the node. */
+/* Replicas that must have a round before it is confirmed; 0: none. */
+struct round_wait {
+	uint32_t replicas;
+	uint32_t ms; /* a WAIT's own limit */
+};
+
+/* A partition that goes over the connection. */
 struct place {
 	struct stem stem;
 	uint64_t base; /* below it all was confirmed, or before this run */
@@ -65,7 +78,8 @@ struct spot {
 
 struct round {
 	const struct mailbox *mailbox;
-	uint32_t node;
+	uint32_t node; /* its place in the list */
+	struct round_wait wait;
 	enum round_phase phase;
 
 	struct share *first, *last; /* not done, in order */
@@ -73,7 +87,7 @@ struct round {
 	struct spot claims_sent, joins_sent; /* once this is confirmed */
 	size_t marks_sent; /* shares whose marks are in the round */
 
-	struct place *places; /* by partition / nodes */
+	struct place *places; /* by partition / mailbox_shares() */
 	size_t place_count;
 	size_t unknown_count; /* used and not known */
 	size_t asked_count;
@@ -91,15 +105,17 @@ struct round {
 	size_t ask_count; /* of them to be asked about, before all else */
 	size_t ask_at; /* place, then claim */
 	bool asked_mark; /* of place ask_at: its quarantine comes next */
+	uint64_t replicas; /* that had the last round, by WAIT */
 
 	struct commands quarantine; /* conflicts, for the next round */
 	struct joins *gathered;
 	struct buf scratch;
 };
 
-/* -1 EX_OSERR.  `mailbox` must live as long. */
+/* For connection `share` of mailbox_shares().
+ * -1 EX_OSERR.  `mailbox` must live as long. */
 int round_init(struct round *round, const struct mailbox *mailbox,
-    uint32_t node, struct err *err);
+    uint32_t share, struct round_wait wait, struct err *err);
 void round_release(struct round *round);
 
 /* Appends a share to the queue, in any phase; it and its entries must live
@@ -117,9 +133,12 @@ void round_close(struct round *round);
 /* What round_next() could send: there is something to do. */
 bool round_has_work(const struct round *round);
 
+/* True while replies are to come. */
+bool round_is_waiting(const struct round *round);
+
 /* Fills `commands` with what comes next; false: nothing does.  Only when
- * ROUND_IDLE.  With `renew` there is always a round, which renews the
- * counter's life. */
+ * ROUND_IDLE or ROUND_SHORT.  With `renew` there is always a round, which
+ * renews the counter's life. */
 bool round_next(struct round *round, bool renew, struct commands *commands);
 
 enum round_result {
@@ -127,7 +146,8 @@ enum round_result {
 	ROUND_RETRY, /* err says why: close, back off, open again */
 };
 
-/* Takes the next reply; the phase is ROUND_IDLE after the last.
+/* Takes the next reply; the phase is ROUND_IDLE after the last, or
+ * ROUND_SHORT.
  * -1: EX_TEMPFAIL data was lost, EX_DATAERR, EX_NOPERM, EX_CONFIG. */
 int round_take(struct round *round, const struct reply *reply, struct err *err);
 
@@ -136,7 +156,7 @@ int round_take(struct round *round, const struct reply *reply, struct err *err);
 static inline struct place *
 round_place(const struct round *round, uint32_t partition)
 {
-	return &round->places[partition / round->mailbox->nodes];
+	return &round->places[partition / mailbox_shares(round->mailbox)];
 }
 
 void spot_pass(struct spot *spot); /* over one entry */

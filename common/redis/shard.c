@@ -11,16 +11,23 @@
 #define PAUSE_LEAST_MS 20
 #define PAUSE_MOST_MS 1000
 
+/* A node that was asked and is silent for so long is told of, at most once in
+ * the other time. */
+#define SILENCE_MS 1000
+#define TELL_PAUSE_US 10000000
+
 int
-shard_init(struct shard *shard, const struct node *node,
+shard_init(struct shard *shard, const struct node *node, struct told *told,
     const struct login *login, uint64_t timeout_ms,
-    const struct mailbox *mailbox, uint32_t place, struct err *err)
+    const struct mailbox *mailbox, uint32_t share, struct round_wait wait,
+    struct err *err)
 {
 	*shard = (struct shard){.node = node,
+	    .told = told,
 	    .login = login,
 	    .timeout_ms = timeout_ms,
 	    .pause_ms = PAUSE_LEAST_MS};
-	return round_init(&shard->round, mailbox, place, err);
+	return round_init(&shard->round, mailbox, share, wait, err);
 }
 
 void
@@ -43,20 +50,29 @@ shard_events(const struct shard *shard)
 	return conn_events(&shard->conn);
 }
 
-static bool
-is_waiting(const struct shard *shard)
+/* When the answer is late by `ms`. */
+static uint64_t
+late_us(const struct shard *shard, uint64_t ms)
 {
-	return shard->round.phase != ROUND_CLOSED &&
-	    shard->round.phase != ROUND_IDLE;
+	return shard->asked_us + 1000 * (shard->round.wait.ms + ms);
+}
+
+/* When to tell that no answer comes. */
+static uint64_t
+tell_us(const struct shard *shard)
+{
+	return shard->is_silent ? UINT64_MAX : late_us(shard, SILENCE_MS);
 }
 
 uint64_t
 shard_wake_us(const struct shard *shard)
 {
+	uint64_t late = late_us(shard, shard->timeout_ms);
+
 	if (shard->round.phase == ROUND_CLOSED)
 		return shard->retry_us;
-	if (is_waiting(shard))
-		return shard->asked_us + 1000 * shard->timeout_ms;
+	if (round_is_waiting(&shard->round))
+		return tell_us(shard) < late ? tell_us(shard) : late;
 	return shard->renewed_us + 1000 * (uint64_t)SHARD_RENEW_MS;
 }
 
@@ -99,18 +115,40 @@ connect_node(struct shard *shard, struct err *err)
 	return send_commands(shard, err);
 }
 
+/* Something is wrong, since when; said by the first of a node's connections
+ * that finds it. */
+static void
+start_failing(struct shard *shard, uint64_t since_us, const char *why)
+{
+	if (shard->failed_us > 0)
+		return;
+	shard->failed_us = since_us;
+	if (shard->told->failing++ == 0)
+		msg_write(MSG_WARNING, "redis %s: %s", shard->node->text, why);
+}
+
+/* The same for a silence. */
+static void
+end_silence(struct shard *shard)
+{
+	if (shard->is_silent)
+		shard->told->silent--;
+	shard->is_silent = false;
+}
+
 /* Closes, and says when to try again; -1 when the time is over. */
 static int
 back_off(struct shard *shard, struct err *err)
 {
-	uint64_t now_us = clock_us();
+	uint64_t now_us = clock_us(), since_us = now_us;
+	char text[ERR_TEXT_BYTES + 32];
 
-	if (shard->failed_us == 0) {
-		/* It may have been silent for some time before. */
-		shard->failed_us = is_waiting(shard) ? shard->asked_us : now_us;
-		msg_write(MSG_WARNING, "redis %s: %s: connecting again",
-		    shard->node->text, err->text);
-	}
+	/* It may have been silent for some time before. */
+	if (round_is_waiting(&shard->round))
+		since_us = shard->asked_us;
+	snprintf(text, sizeof(text), "%s: connecting again", err->text);
+	start_failing(shard, since_us, text);
+	end_silence(shard);
 	conn_close(&shard->conn);
 	round_close(&shard->round);
 	if (now_us >= shard->failed_us + 1000 * shard->timeout_ms)
@@ -145,7 +183,7 @@ take_replies(struct shard *shard, struct err *err)
 	struct reply reply = {0};
 	int result = ROUND_TAKEN, more;
 
-	while (result == ROUND_TAKEN && is_waiting(shard)) {
+	while (result == ROUND_TAKEN && round_is_waiting(&shard->round)) {
 		more = conn_reply(&shard->conn, &reply, err);
 		if (more < 0)
 			return err->code == EX_TEMPFAIL ? ROUND_RETRY : -1;
@@ -168,11 +206,60 @@ note_success(struct shard *shard)
 	if (shard->failed_us == 0 || round->phase != ROUND_IDLE ||
 	    (round->confirmed == 0 && round_has_work(round)))
 		return;
-	msg_write(MSG_NOTICE, "redis %s: goes on after %llu ms",
-	    shard->node->text,
-	    (unsigned long long)(clock_us() - shard->failed_us) / 1000);
+	if (--shard->told->failing == 0)
+		msg_write(MSG_NOTICE, "redis %s: goes on after %llu ms",
+		    shard->node->text,
+		    (unsigned long long)(clock_us() - shard->failed_us) / 1000);
 	shard->failed_us = 0;
 	shard->pause_ms = PAUSE_LEAST_MS;
+}
+
+/* Too few replicas have the round: they are asked again, for some time. */
+static int
+check_short(struct shard *shard, struct err *err)
+{
+	const struct round *round = &shard->round;
+	char text[ERR_TEXT_BYTES + 32];
+
+	if (round->phase != ROUND_SHORT)
+		return 0;
+	err_set(err, EX_TEMPFAIL,
+	    "%llu replicas have what was written, --wait-replicas wants %lu",
+	    (unsigned long long)round->replicas,
+	    (unsigned long)round->wait.replicas);
+	snprintf(text, sizeof(text), "%s: waiting for them", err->text);
+	start_failing(shard, clock_us(), text);
+	if (clock_us() < shard->failed_us + 1000 * shard->timeout_ms)
+		return 0;
+	return err_prefix(err, "nothing confirmed for %llu ms",
+	    (unsigned long long)shard->timeout_ms);
+}
+
+/* Says that a node is silent while its answer is awaited; -1 where that has
+ * been too long. */
+static int
+check_silence(struct shard *shard, struct err *err)
+{
+	struct told *told = shard->told;
+	uint64_t now_us = clock_us();
+
+	if (!round_is_waiting(&shard->round))
+		return 0;
+	if (now_us >= late_us(shard, shard->timeout_ms))
+		return err_set(err, EX_TEMPFAIL, "no answer");
+	if (now_us < tell_us(shard))
+		return 0;
+	shard->is_silent = true;
+	if (told->silent++ > 0 ||
+	    (told->silent_us > 0 && now_us < told->silent_us + TELL_PAUSE_US))
+		return 0;
+	told->silent_us = now_us;
+	msg_write(MSG_WARNING,
+	    "redis %s: no answer for %llu ms: waiting up to %llu ms",
+	    shard->node->text,
+	    (unsigned long long)(now_us - shard->asked_us) / 1000,
+	    (unsigned long long)shard->timeout_ms);
+	return 0;
 }
 
 static int
@@ -205,6 +292,7 @@ move(struct shard *shard, short revents, struct err *err)
 		result = conn_write(&shard->conn, err);
 	if (result == 0 && (revents & ~POLLOUT) != 0) {
 		result = conn_read(&shard->conn, err);
+		end_silence(shard);
 		shard->asked_us = clock_us();
 	}
 	if (result < 0)
@@ -213,13 +301,16 @@ move(struct shard *shard, short revents, struct err *err)
 	if (result != ROUND_TAKEN)
 		return result;
 	note_success(shard);
-	if (shard->round.phase == ROUND_IDLE && send_round(shard, err) < 0)
+	if (check_short(shard, err) < 0)
+		return -1;
+	if (!round_is_waiting(&shard->round) &&
+	    shard->round.phase != ROUND_CLOSED)
+		result = send_round(shard, err);
+	if (result == 0)
+		result = check_silence(shard, err);
+	if (result < 0)
 		return err->code == EX_TEMPFAIL ? ROUND_RETRY : -1;
-	if (!is_waiting(shard) ||
-	    clock_us() < shard->asked_us + 1000 * shard->timeout_ms)
-		return ROUND_TAKEN;
-	err_set(err, EX_TEMPFAIL, "no answer");
-	return ROUND_RETRY;
+	return ROUND_TAKEN;
 }
 
 int

@@ -1,9 +1,10 @@
 /*
- * shard - a node, its connection and its rounds: for one poll(2) loop.
+ * shard - a connection to a node and its rounds: for one poll(2) loop.
  *
  * After a transport error, or a reply that says "not now", the connection is
  * thrown away and a new one is tried, with growing pauses, until `timeout_ms`
- * have passed without a confirmed round; then it is an error.
+ * have passed without a confirmed round; then it is an error.  While too few
+ * replicas have a round the connection stays, for as long.
  */
 #ifndef QIM_REDIS_SHARD_H
 #define QIM_REDIS_SHARD_H
@@ -15,8 +16,16 @@
 /* A connection's counter is renewed this often: a quiet one lives on. */
 #define SHARD_RENEW_MS 3600000
 
+/* What was said of a node, by whichever of its connections: they tell the
+ * same.  Zeros at first. */
+struct told {
+	uint32_t failing, silent; /* connections that are */
+	uint64_t silent_us; /* when it was said last */
+};
+
 struct shard {
 	const struct node *node;
+	struct told *told;
 	const struct login *login;
 	uint64_t timeout_ms;
 	struct round round;
@@ -29,12 +38,15 @@ struct shard {
 	uint64_t retry_us; /* closed: when to connect again */
 	uint64_t pause_ms;
 	uint64_t renewed_us;
+	bool is_silent; /* no answer comes */
 };
 
-/* -1 EX_OSERR. */
-int shard_init(struct shard *shard, const struct node *node,
+/* Connection `share` of mailbox_shares(), to `node`; timeout_ms is more than
+ * wait.ms, which is 0 where nothing is waited for.  -1 EX_OSERR. */
+int shard_init(struct shard *shard, const struct node *node, struct told *told,
     const struct login *login, uint64_t timeout_ms,
-    const struct mailbox *mailbox, uint32_t place, struct err *err);
+    const struct mailbox *mailbox, uint32_t share, struct round_wait wait,
+    struct err *err);
 void shard_release(struct shard *shard);
 
 /* What the loop has to wait for. */

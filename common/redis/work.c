@@ -54,10 +54,10 @@ check_recipients(
 static struct share *
 share_of(struct work *work, const struct range *range)
 {
-	return &work->shares[(uint32_t)range->partition % work->nodes];
+	return &work->shares[(uint32_t)range->partition % work->share_count];
 }
 
-/* Makes the record the next entry of its node's share. */
+/* Makes the record the next entry of its share. */
 static int
 take_record(struct work *work, const struct batch *batch,
     const struct record *record, const struct mailbox *mailbox, struct err *err)
@@ -88,7 +88,7 @@ place_entries(struct work *work)
 {
 	struct entry *entries = work->entries;
 
-	for (uint32_t i = 0; i < work->nodes; i++) {
+	for (uint32_t i = 0; i < work->share_count; i++) {
 		work->shares[i].entries = entries;
 		entries += work->shares[i].count;
 		work->shares[i].count = 0;
@@ -122,7 +122,7 @@ take_ranges(struct work *work, const struct item_head *head)
 
 	for (uint32_t i = 0; i < head->src_count; i++)
 		share_of(work, &head->src[i])->advance_count++;
-	for (uint32_t i = 0; i < work->nodes; i++) {
+	for (uint32_t i = 0; i < work->share_count; i++) {
 		work->shares[i].advances = advances;
 		advances += work->shares[i].advance_count;
 		work->shares[i].advance_count = 0;
@@ -164,10 +164,10 @@ check_records(
 static int
 allocate_shares(struct work *work, bool is_last, struct err *err)
 {
-	work->shares = calloc(work->nodes, sizeof(*work->shares));
+	work->shares = calloc(work->share_count, sizeof(*work->shares));
 	if (work->shares == NULL)
 		return err_memory(err, "batch");
-	for (uint32_t i = 0; i < work->nodes; i++)
+	for (uint32_t i = 0; i < work->share_count; i++)
 		work->shares[i].is_last = is_last;
 	return 0;
 }
@@ -187,8 +187,8 @@ int
 work_init(struct work *work, const struct batch *batch,
     const struct mailbox *mailbox, int64_t *due, struct err *err)
 {
-	*work =
-	    (struct work){.nodes = mailbox->nodes, .count = batch->rec_count};
+	*work = (struct work){
+	    .share_count = mailbox_shares(mailbox), .count = batch->rec_count};
 	for (uint32_t i = 0; i < batch->head.src_count; i++)
 		if (check_range(&batch->head.src[i], mailbox, err) < 0)
 			return -1;
@@ -222,7 +222,7 @@ work_bytes(const struct work *work)
 bool
 work_is_done(const struct work *work)
 {
-	for (uint32_t i = 0; i < work->nodes; i++)
+	for (uint32_t i = 0; i < work->share_count; i++)
 		if (!work->shares[i].done)
 			return false;
 	return true;

@@ -1,10 +1,10 @@
 /*
  * work - a batch, or a part of one, as the nodes have to do it.
  *
- * Each node has a share: the batch's records and ranges whose partitions live
- * there, in the batch's order.  A share is done when its marks are confirmed
- * (in a part that others follow: its joins); the work is done when all shares
- * are, and only then its frame's memory may go.
+ * Each connection to a node has a share: the batch's records and ranges whose
+ * partitions go over it, in the batch's order.  A share is done when its marks
+ * are confirmed (in a part that others follow: its joins); the work is done
+ * when all shares are, and only then its frame's memory may go.
  */
 #ifndef QIM_REDIS_WORK_H
 #define QIM_REDIS_WORK_H
@@ -41,7 +41,7 @@ struct advance {
 };
 
 struct share {
-	struct share *next; /* the node's next one */
+	struct share *next; /* the connection's next one */
 	struct entry *entries;
 	size_t count;
 	struct advance *advances;
@@ -51,8 +51,8 @@ struct share {
 };
 
 struct work {
-	struct share *shares; /* one for each node */
-	uint32_t nodes;
+	struct share *shares; /* mailbox_shares() */
+	uint32_t share_count;
 	struct entry *entries;
 	size_t count;
 	struct advance *advances;

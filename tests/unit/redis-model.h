@@ -36,6 +36,8 @@ struct model {
 	struct row *newest;
 	uint64_t generation; /* what WATCH notices */
 	uint64_t restarts; /* what connections notice */
+	struct data_set replica; /* as WAIT last found it */
+	bool is_replica_away;
 	bool ignores_watch, fakes_counter; /* to break the protocol */
 };
 
@@ -135,7 +137,7 @@ model_lose(struct model *model, const struct data_set *to, bool keep)
 {
 	struct data_set data = *to;
 
-	model->data = model->past[0] = data;
+	model->data = model->past[0] = model->replica = data;
 	model->past_count = 1;
 	model->generation++;
 	model->restarts += !keep;
@@ -275,6 +277,11 @@ model_run(struct model_conn *conn, const struct model_command *command)
 	if (slice_is(name, "WATCH")) {
 		conn->watched = model->generation;
 		return model_status("OK");
+	}
+	if (slice_is(name, "WAIT")) {
+		if (!model->is_replica_away)
+			model->replica = model->data;
+		return model_integer(model->is_replica_away ? 0 : 1);
 	}
 	if (slice_is(name, "EXPIRE"))
 		return model_integer(1);

@@ -11,6 +11,10 @@
  * of this.  The same must go wrong when the model doesn't notice a replaced
  * data set (no WATCH), or says of each counter what is expected.
  *
+ * In half of the seeds a replica is waited for, which may be away and may
+ * become the master: what had a receipt must then be there.  It isn't where
+ * none is waited for.
+ *
  * The seed of a failure is printed.  ROUND_SEEDS= sets how many there are,
  * ROUND_FIRST= the first.
  */
@@ -36,6 +40,12 @@
 
 /* How far below a mark a writer may start. */
 #define BACK_MOST 3
+
+/* Of this seed: replicas that are waited for, and the marks that receipts
+ * have promised since data was lost otherwise. */
+static struct round_wait wait;
+static bool fails_over;
+static uint64_t promised[2];
 
 static uint64_t state;
 
@@ -185,7 +195,8 @@ begin_writer(struct writer *writer, struct model *model, uint32_t back)
 
 		writer->next[p] = mark < less ? 0 : mark - less;
 	}
-	assert_int_equal(round_init(&writer->round, &mailbox, 0, &err), 0);
+	assert_int_equal(
+	    round_init(&writer->round, &mailbox, 0, wait, &err), 0);
 }
 
 static void
@@ -349,17 +360,37 @@ run_command(struct writer *writer, bool faults)
 	return give(writer, model_run(&writer->conn, &command));
 }
 
+static void
+note_promises(const struct work *work)
+{
+	const struct share *share = &work->shares[0];
+
+	for (size_t i = 0; i < share->advance_count; i++) {
+		const struct advance *advance = &share->advances[i];
+
+		if (promised[advance->partition] < (uint64_t)advance->next)
+			promised[advance->partition] = (uint64_t)advance->next;
+	}
+}
+
+static void
+finish_works(struct writer *writer)
+{
+	while (writer->count > 0 &&
+	    work_is_done(&writer->works[writer->first % WORKS_MAX])) {
+		note_promises(&writer->works[writer->first % WORKS_MAX]);
+		work_release(&writer->works[writer->first++ % WORKS_MAX]);
+		writer->count--;
+	}
+}
+
 /* One step: something is read, sent, or taken by Redis. */
 static enum turn
 take_turn(struct writer *writer, bool faults)
 {
 	struct round *round = &writer->round;
+	enum turn turn;
 
-	while (writer->count > 0 &&
-	    work_is_done(&writer->works[writer->first % WORKS_MAX])) {
-		work_release(&writer->works[writer->first++ % WORKS_MAX]);
-		writer->count--;
-	}
 	if (!has_read_all(writer) && writer->count < WORKS_MAX && chance(10))
 		add_batch(writer, false);
 	if (round->phase == ROUND_CLOSED) {
@@ -368,8 +399,12 @@ take_turn(struct writer *writer, bool faults)
 		open_connection(writer);
 		return TURN_ON;
 	}
-	if (round->phase != ROUND_IDLE)
-		return run_command(writer, faults);
+	if (round_is_waiting(round)) {
+		writer->conn.model->is_replica_away = faults && chance(50);
+		turn = run_command(writer, faults);
+		finish_works(writer);
+		return turn;
+	}
 	while (!has_read_all(writer) && writer->count < WORKS_MAX &&
 	    (writer->count == 0 || chance(50)))
 		add_batch(writer, false);
@@ -577,8 +612,25 @@ run_alone(struct model *model, uint32_t back)
 	return turn == TURN_DONE;
 }
 
+static bool
+keeps_promises(const struct model *model)
+{
+	for (uint32_t p = 0; p < PARTITIONS; p++)
+		if (mark_of(model, p) < promised[p])
+			return false;
+	return true;
+}
+
+/* The replica becomes the master; false: it hasn't what was promised. */
+static bool
+fail_over(struct model *model)
+{
+	model_lose(model, &model->replica, chance(50));
+	return keeps_promises(model);
+}
+
 static void
-maybe_lose(struct model *model, uint64_t *losses)
+lose(struct model *model, uint64_t *losses)
 {
 	static const struct data_set empty;
 	const struct data_set *to = &empty;
@@ -586,6 +638,7 @@ maybe_lose(struct model *model, uint64_t *losses)
 	if (model->past_count > 0 && chance(80))
 		to = &model->past[random_below((uint32_t)model->past_count)];
 	model_lose(model, to, chance(50));
+	memset(promised, 0, sizeof(promised));
 	++*losses;
 }
 
@@ -612,9 +665,11 @@ run_together(struct model *model, uint64_t *losses)
 			end_writer(writers[i]); /* kill -9, and another one */
 			begin_writer(writers[i], model, BACK_MOST);
 		} else if (faults && dice < 55 && may_lose)
-			maybe_lose(model, losses);
+			lose(model, losses);
+		else if (faults && dice < 70 && fails_over)
+			right = fail_over(model);
 		turn = take_turn(writers[i], faults);
-		right = turn != TURN_WRONG;
+		right = right && turn != TURN_WRONG;
 		if (turn == TURN_ON)
 			continue;
 		end_writer(writers[i]);
@@ -643,11 +698,14 @@ try_seed(
 	state = seed * 0x9e3779b97f4a7c15ULL + 1;
 	for (size_t p = 0; p < PARTITIONS; p++)
 		make_topic(&topics[p]);
+	memset(promised, 0, sizeof(promised));
 	plain = (struct model){0};
 	model = (struct model){
 	    .ignores_watch = ignores_watch, .fakes_counter = fakes_counter};
-	right = run_alone(&plain, 0) && all_right(&plain) &&
-	    run_together(&model, losses) && run_alone(&model, BACK_MOST) &&
+	right = run_alone(&plain, 0) && all_right(&plain);
+	memset(promised, 0, sizeof(promised));
+	right = right && run_together(&model, losses) &&
+	    run_alone(&model, BACK_MOST) &&
 	    count_missing(&plain, &model) == 0 &&
 	    count_missing(&model, &plain) == 0;
 	model_release(&plain);
@@ -670,10 +728,28 @@ test_all_runs_end_alike(void **unused)
 	uint64_t end = first + setting("ROUND_SEEDS", SEEDS_DEFAULT);
 
 	(void)unused;
-	for (uint64_t seed = first; seed < end; seed++)
+	for (uint64_t seed = first; seed < end; seed++) {
+		fails_over = seed % 2 == 1;
+		wait = (struct round_wait){fails_over ? 1 : 0, 10};
 		if (!try_seed(seed, false, false, &losses))
 			fail_msg("seed %llu", (unsigned long long)seed);
+	}
+	wait = (struct round_wait){0};
+	fails_over = false;
 	assert_true(losses > (end - first) / 2);
+}
+
+static void
+test_it_bites_without_wait(void **unused)
+{
+	uint64_t wrong = 0, losses = 0;
+
+	(void)unused;
+	fails_over = true;
+	for (uint64_t seed = 0; seed < BROKEN_SEEDS; seed++)
+		wrong += !try_seed(seed, false, false, &losses);
+	fails_over = false;
+	assert_true(wrong > 0);
 }
 
 static void
@@ -704,6 +780,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_all_runs_end_alike),
 	    cmocka_unit_test(test_it_bites_without_watch),
+	    cmocka_unit_test(test_it_bites_without_wait),
 	    cmocka_unit_test(test_it_bites_without_counter),
 	};
 
