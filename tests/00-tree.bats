@@ -68,6 +68,12 @@ help_synopsis() {
 	done
 	linked outbox-read rdkafka
 	linked mailbox-apply hiredis
+	# One compares what both hold.
+	for name in $(programs); do
+		if linked "$name" rdkafka && linked "$name" hiredis; then
+			echo "$name"
+		fi
+	done | diff - <(echo mailbox-audit)
 }
 
 @test "layers of common/ include only downward, and libraries only where they belong" {

@@ -84,6 +84,29 @@ table_take(struct table *table, struct table_key key, bool *added)
 	return at;
 }
 
+void *
+table_find(const struct table *table, struct table_key key)
+{
+	struct table_key *at;
+
+	if (table->room == 0)
+		return NULL;
+	at = find(table, key);
+	return is_free(at) ? NULL : at;
+}
+
+void *
+table_next(const struct table *table, size_t *at)
+{
+	while (*at < table->room) {
+		struct table_key *key = slot(table, (*at)++);
+
+		if (!is_free(key))
+			return key;
+	}
+	return NULL;
+}
+
 static int
 compare_keys(const void *a, const void *b)
 {

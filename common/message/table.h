@@ -31,6 +31,13 @@ void table_release(struct table *table);
  * zero.  It stays where it is until the next call.  NULL: no memory. */
 void *table_take(struct table *table, struct table_key key, bool *added);
 
+/* The entry of a key; NULL: there is none. */
+void *table_find(const struct table *table, struct table_key key);
+
+/* The entries one after the other: *at is 0 at first; NULL: no more.  None may
+ * be added meanwhile. */
+void *table_next(const struct table *table, size_t *at);
+
 /* Moves the entries together and sorts them by their keys, high before low.
  * After that it is an array of `count`, no key is found any more. */
 void table_sort(struct table *table);

@@ -1,12 +1,9 @@
 #include "redis/trim.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "redis/keys.h"
 #include "redis/marks.h"
-
-/* Keys that one SCAN passes. */
-#define PAGE_COUNT 500
 
 /* Looks up the ages, and writes down the mark of now where the last one is a
  * day old.  What is told of the future was written by a clock that went
@@ -113,60 +110,22 @@ read_ages(struct trim *trim, uint32_t partition, struct err *err)
 	return 0;
 }
 
-/* The number before "}:"; -1: not ours. */
-static int64_t
-read_partition(struct slice *key)
-{
-	int64_t number = 0;
-	size_t i = 0;
-
-	for (; i < key->bytes && i < 6; i++) {
-		if (key->data[i] < '0' || key->data[i] > '9')
-			break;
-		number = 10 * number + (key->data[i] - '0');
-	}
-	if (i == 0 || key->bytes < i + 2 || memcmp(key->data + i, "}:", 2) != 0)
-		return -1;
-	key->data += i + 2;
-	key->bytes -= i + 2;
-	return number;
-}
-
-static bool
-take_start(struct slice *key, struct slice start)
-{
-	if (key->bytes < start.bytes ||
-	    memcmp(key->data, start.data, start.bytes) != 0)
-		return false;
-	key->data += start.bytes;
-	key->bytes -= start.bytes;
-	return true;
-}
-
 /* Whether it is a key KIND ID of one of the node's partitions with a mark. */
 static bool
 take_key(const struct trim *trim, struct slice name, const char *kind,
     struct trim_key *key)
 {
-	struct slice whole = name;
-	int64_t partition;
+	const struct mailbox *mailbox = trim->mailbox;
+	struct key found;
 
-	if (!take_start(&name, slice_of(trim->mailbox->prefix)) ||
-	    !take_start(&name, slice_of(":{")))
+	if (!key_take(mailbox, name, &found) ||
+	    found.partition % mailbox->nodes != trim->place ||
+	    !key_pass(&found.rest, kind))
 		return false;
-	partition = read_partition(&name);
-	if (partition < 0 || partition >= trim->mailbox->partitions ||
-	    partition % trim->mailbox->nodes != trim->place ||
-	    !take_start(&name, slice_of(kind)))
-		return false;
-	*key = (struct trim_key){
-	    .ages = &trim->ages[partition / trim->mailbox->nodes], .id = name};
-	stem_init(&key->stem, trim->mailbox->prefix, (uint32_t)partition);
-	/* Digits as we write them, not those of another writer's "{01}". */
-	return key->ages->mark > 0 &&
-	    take_start(&whole,
-		(struct slice){
-		    (const uint8_t *)key->stem.text, key->stem.bytes});
+	*key = (struct trim_key){.stem = found.stem,
+	    .ages = &trim->ages[found.partition / mailbox->nodes],
+	    .id = found.rest};
+	return key->ages->mark > 0;
 }
 
 typedef int trim_some(
@@ -192,36 +151,12 @@ pass_keys(struct trim *trim, const struct reply *names, const char *kind,
 	return count == 0 ? 0 : some(trim, keys, count, err);
 }
 
-/* The pattern of all keys; a prefix may hold what a pattern takes for its
- * own. */
-static void
-add_pattern(struct commands *commands, const char *prefix)
-{
-	char text[2 * MAILBOX_PREFIX_MAX + 8];
-	size_t bytes = 0;
-
-	for (; *prefix != '\0'; prefix++) {
-		if (strchr("*?[]\\^-", *prefix) != NULL)
-			text[bytes++] = '\\';
-		text[bytes++] = *prefix;
-	}
-	snprintf(&text[bytes], sizeof(text) - bytes, ":{*}:*");
-	commands_text(commands, text);
-}
-
 /* One page of the node's keys, kept in *page. */
 static int
 scan_page(struct trim *trim, char cursor[REPLY_CURSOR_BYTES],
     struct reply *page, struct err *err)
 {
-	struct commands *commands = &trim->client->commands;
-
-	commands_begin(commands, 6, "SCAN");
-	commands_text(commands, cursor);
-	commands_text(commands, "MATCH");
-	add_pattern(commands, trim->mailbox->prefix);
-	commands_text(commands, "COUNT");
-	commands_u64(commands, PAGE_COUNT);
+	keys_ask(&trim->client->commands, trim->mailbox, cursor);
 	if (client_call(trim->client, err) < 0)
 		return -1;
 	if (trim_page(trim, 2, cursor, err) < 0)
