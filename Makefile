@@ -36,6 +36,8 @@ LIBS_log-audit = rdkafka msgpack libxxhash jansson
 LIBS_mailbox-ack = hiredis msgpack libxxhash
 LIBS_mailbox-trim = hiredis msgpack libxxhash
 LIBS_mailbox-audit = rdkafka hiredis msgpack libxxhash jansson
+# Scripts of Redis run in the test's own Lua, which is of the same version.
+LIBS_test-converge = lua5.1
 
 PROGRAMS = $(patsubst cmd/%.c,%,$(wildcard cmd/*.c))
 BINARIES = $(PROGRAMS:%=$(B)/bin/%)
@@ -67,11 +69,16 @@ $(B)/bin/%: $(B)/cmd/%.o $(B)/libqim.a
 	$(call say,LD) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ \
 		$(shell pkg-config --libs $(LIBS_$*))
 
-# Unit tests may use all of it.
+# Unit tests may use all of it; the archive comes last, as its objects are only
+# taken for what is still missing then.
 $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libqim.a
 	@mkdir -p $(@D)
-	$(call say,LD) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(shell pkg-config \
-		--libs cmocka rdkafka hiredis msgpack libxxhash jansson)
+	$(call say,LD) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) \
+		$(filter %.a,$^) $(shell pkg-config --libs cmocka rdkafka \
+		hiredis msgpack libxxhash jansson $(LIBS_$*))
+
+CONVERGE_PARTS = $(patsubst %.c,$(B)/%.o,$(wildcard tests/unit/converge/*.c))
+$(B)/unit/test-converge: $(CONVERGE_PARTS)
 
 $(B)/tools/%: %.c $(B)/libqim.a
 	@mkdir -p $(@D)
@@ -117,7 +124,8 @@ bench:
 
 SCRIPTS = $(shell grep -lE '^\#!.*bash' -r pipelines tests .ci --include='*') \
 	$(wildcard tests/lib/*.bash pipelines/*.bash)
-C_FILES = $(wildcard cmd/*.c common/*/*.[ch] tests/unit/*.c) $(TOOL_SOURCES)
+C_FILES = $(wildcard cmd/*.c common/*/*.[ch] tests/unit/*.[ch] \
+	tests/unit/*/*.[ch]) $(TOOL_SOURCES)
 
 lint:
 	clang-format --dry-run -Werror $(C_FILES)
@@ -170,4 +178,5 @@ help:
 	check-valgrind bench lint install uninstall clean help
 .SECONDARY:
 -include $(COMMON:.o=.d) $(PROGRAMS:%=$(B)/cmd/%.d)
--include $(patsubst $(B)/unit/%,$(B)/tests/unit/%.d,$(UNIT)) $(TOOLS:=.d)
+-include $(patsubst $(B)/unit/%,$(B)/tests/unit/%.d,$(UNIT)) $(TOOLS:=.d) \
+	$(CONVERGE_PARTS:.o=.d)
