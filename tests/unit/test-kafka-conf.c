@@ -369,21 +369,25 @@ test_exit_codes_of_errors(void **state)
 	    {RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION, EX_CONFIG},
 	    {RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE, EX_OSERR},
 	};
+	rd_kafka_t *client =
+	    rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), NULL, 0);
 	struct err err = {0};
 
 	(void)state;
+	assert_non_null(client);
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		assert_int_equal(kafka_error_code(all[i].error), all[i].code);
 	/* What waiting can mend isn't kept, the first of the rest is. */
-	kafka_error_keep(NULL, RD_KAFKA_RESP_ERR__TRANSPORT, "gone", &err);
-	kafka_error_keep(NULL, RD_KAFKA_RESP_ERR__SSL, "handshake", &err);
+	kafka_error_keep(client, RD_KAFKA_RESP_ERR__TRANSPORT, "gone", &err);
+	kafka_error_keep(client, RD_KAFKA_RESP_ERR__SSL, "handshake", &err);
 	assert_int_equal(err.code, 0);
 	kafka_error_keep(
-	    NULL, RD_KAFKA_RESP_ERR__AUTHENTICATION, "wrong", &err);
+	    client, RD_KAFKA_RESP_ERR__AUTHENTICATION, "wrong", &err);
 	kafka_error_keep(
-	    NULL, RD_KAFKA_RESP_ERR__AUTHENTICATION, "again", &err);
+	    client, RD_KAFKA_RESP_ERR__AUTHENTICATION, "again", &err);
 	assert_int_equal(err.code, EX_NOPERM);
 	assert_string_equal(err.text, "kafka: wrong");
+	rd_kafka_destroy(client);
 }
 
 int
