@@ -60,7 +60,8 @@ help_synopsis() {
 	linked() {
 		ldd "$QIM_BIN/$1" | grep -q "lib$2"
 	}
-	for name in fanout-plan stream-dump stream-make mailbox-apply mailbox-read; do
+	for name in fanout-plan stream-dump stream-make mailbox-apply mailbox-read \
+		mailbox-ack mailbox-trim; do
 		run ! linked "$name" rdkafka
 	done
 	for name in fanout-plan stream-dump outbox-read dispatch-produce offset-commit log-audit; do
