@@ -3,7 +3,8 @@
 # killed, and the comparison at the end. Needs lib/common, lib/kafka, lib/redis.
 #
 # The caller sets: RUN, a directory; OUTBOX, DISPATCH, topics; GROUP, a prefix
-# of groups; REDIS, a list for -r; KAFKA_BROKERS.
+# of groups; REDIS, a list for -r; KAFKA_BROKERS; and where wanted MAILBOX_MORE,
+# an array of more arguments for the mailbox chain.
 
 # chain_command NAME: sets `chain`, the command that starts it.
 # shellcheck disable=SC2154  # the caller sets them
@@ -11,7 +12,7 @@ chain_command() {
 	chain=("$qim_root/pipelines/$1" -b "$KAFKA_BROKERS" -g "$GROUP-$1")
 	case $1 in
 	fanout) chain+=(-t "$OUTBOX" -d "$DISPATCH" --first beginning) ;;
-	mailbox) chain+=(-t "$DISPATCH" -r "$REDIS") ;;
+	mailbox) chain+=(-t "$DISPATCH" -r "$REDIS" "${MAILBOX_MORE[@]}") ;;
 	esac
 }
 
@@ -37,12 +38,15 @@ keep_running() {
 	done
 }
 
+# start_chains, stop_chains, run_to_end [NAME...]: these, or both.
 start_chains() {
+	local name
+	(($#)) || set -- fanout mailbox
 	rm -f "$RUN/stop" "$RUN"/*.fatal
-	keep_running fanout 3>&- &
-	echo $! >"$RUN/keep-fanout.pid"
-	keep_running mailbox 3>&- &
-	echo $! >"$RUN/keep-mailbox.pid"
+	for name; do
+		keep_running "$name" 3>&- &
+		echo $! >"$RUN/keep-$name.pid"
+	done
 }
 
 # The pid of a stage of a running chain.
@@ -61,8 +65,9 @@ kill_stage() {
 
 stop_chains() {
 	local name
+	(($#)) || set -- fanout mailbox
 	touch "$RUN/stop"
-	for name in fanout mailbox; do
+	for name; do
 		kill -TERM "$(cat "$RUN/$name.pid")" 2>/dev/null || true
 		wait "$(cat "$RUN/keep-$name.pid")" || true
 		[[ ! -e $RUN/$name.fatal ]] ||
@@ -71,10 +76,11 @@ stop_chains() {
 	done
 }
 
-# Both chains once more, up to the end of their topics.
+# Once more, up to the end of their topics.
 run_to_end() {
 	local name chain
-	for name in fanout mailbox; do
+	(($#)) || set -- fanout mailbox
+	for name; do
 		chain_command "$name"
 		"${chain[@]}" --stage outbox-read=-e || return
 	done
@@ -86,6 +92,31 @@ expect_committed_end() {
 		<(kafka_end_offsets "$2" | sort -n) || fail "$1 isn't at the end of $2"
 }
 
+# The mailboxes against the messages in a file, by another program than qim's.
 expect_mailboxes() {
 	python3 "$qim_root/tests/lib/mailboxes.py" "$REDIS" <"$1"
+}
+
+# audit [OPTION...]: nothing is found; prints the counts.
+audit() {
+	mailbox-audit -q -b "$KAFKA_BROKERS" -t "$DISPATCH" -r "$REDIS" \
+		--outbox "$OUTBOX" -g "${FANOUT_GROUP:-$GROUP-fanout}" "$@"
+}
+
+# How many dispatches have been applied.
+marks_sum() {
+	mailbox-read -q -r "$REDIS" positions -t "$DISPATCH" |
+		awk '{ n += $3 } END { print n }'
+}
+
+marks_reach() {
+	local sum
+	sum=$(marks_sum) || return
+	((sum >= $1)) || fail "the marks are at $sum of $1"
+}
+
+# dump_mailboxes: a line for each key but marks and counters, in order, with
+# all it holds.
+dump_mailboxes() {
+	python3 -B "$qim_root/tests/lib/mailbox-dump.py" "$REDIS"
 }
