@@ -371,3 +371,21 @@ member() {
 		"$BATS_TEST_TMPDIR/err"
 	[ ! -s "$BATS_TEST_TMPDIR/out" ]
 }
+
+@test "a mark that goes back meanwhile: 75" {
+	local pid status=0
+	start_mock -t dispatch:4 --error fetch=NOT_LEADER_FOR_PARTITION:30
+	seq 9 | kcat -P -b "$MOCK_BROKERS" -t dispatch -p 1
+	redis_cli a ZADD 'qim:{3}:mark' 0 'dispatch partitions=4 nodes=1 place=0'
+	redis_cli a ZADD 'qim:{2}:mark' 0 'dispatch partitions=4 nodes=1 place=0'
+	audit -v >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" 3>&- &
+	pid=$!
+	# It is held up there for seconds.
+	wait_until 10 grep -q 'dispatch.1.: .*the log holds 0 to 9' \
+		"$BATS_TEST_TMPDIR/err"
+	redis_cli a ZADD 'qim:{1}:mark' 2 'dispatch partitions=4 nodes=1 place=0'
+	wait "$pid" || status=$?
+	[ "$status" = 75 ]
+	grep -qE 'error: qim:\{1}:mark: went from [0-9]+ back to 2 meanwhile: its node lost data$' \
+		"$BATS_TEST_TMPDIR/err"
+}

@@ -6,11 +6,15 @@ bats_require_minimum_version 1.5.0
 
 # many NODES [bats' option...]
 many() {
-	cd "$BATS_TEST_DIRNAME/../.."
-	QIM_MESSAGES=172000 QIM_NODES=$1 run -0 bats \
-		--setup-suite-file tests/setup_suite.bash "${@:2}" \
-		tests/kafka/80-mailboxes.bats
-	echo "$output" | grep '^# ' >&3 || true
+	local out
+	cd "$BATS_TEST_DIRNAME/../.." || return
+	if ! out=$(QIM_MESSAGES=172000 QIM_NODES=$1 bats "${@:2}" \
+		--setup-suite-file tests/setup_suite.bash \
+		tests/kafka/80-mailboxes.bats 3>&-); then
+		echo "$out" >&2
+		return 1
+	fi
+	grep '^# ' <<<"$out" >&3
 }
 
 @test "a million entries over two nodes" {
