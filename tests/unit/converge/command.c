@@ -136,7 +136,7 @@ run_hash(struct model *model, const struct model_command *command)
 	return page;
 }
 
-/* All keys in one page; now and then one twice, as a scan may. */
+/* All keys in one page, some more than once, as a scan may. */
 static struct reply
 run_scan(const struct model *model)
 {

@@ -107,6 +107,7 @@ check_batch(const struct operation *operation)
 static bool
 is_at_floor(const struct phone *phone, uint64_t from)
 {
+	model_read(&world.model);
 	return from <= floor_of(&world.model, phone->topic,
 			   phone->topic->users[phone->user]);
 }
@@ -126,8 +127,10 @@ check_first(struct phone *phone, uint64_t from)
 		return;
 	if (!world.has_trims ||
 	    (world.losses == 0 && !is_at_floor(phone, from)))
-		complain("a device: a first batch from %llu",
-		    (unsigned long long)from);
+		complain("a device: a first batch from %llu, it has seen all "
+			 "to %llu, data was lost %llu times",
+		    (unsigned long long)from, (unsigned long long)phone->most,
+		    (unsigned long long)world.losses);
 	phone->excused = greatest(phone->excused, from);
 }
 

@@ -47,4 +47,23 @@ void server_pass_days(struct server *server, uint32_t days);
 /* Fills the model's data set with all that the server has. */
 void server_read(struct server *server, struct model *model);
 
+/* For the files of the server. */
+
+void server_die(const struct server *server, const char *what)
+    __attribute__((noreturn));
+void server_run_process(struct server *server);
+void server_kill(struct server *server);
+
+/* Commands of the test's own, which can't fail. */
+void server_do(struct server *server, struct commands *commands);
+
+/* A script without keys; the caller releases its reply. */
+struct reply server_eval(
+    struct server *server, const char *text, const char *argument);
+
+/* What was remembered is of another data set than the one it has now. */
+void server_forget(struct server *server);
+
+off_t server_append_bytes(const struct server *server, char path[128]);
+
 #endif
