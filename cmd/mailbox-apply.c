@@ -55,7 +55,7 @@ static struct options {
 	uint64_t wait_replicas;
 	uint64_t wait_ms;
 	struct opt_list set_mark;
-} options = {.window = 4,
+} options = {.window = 16,
     .window_bytes = 64 << 20,
     .connections = 2,
     .prefix = "qim",

@@ -518,6 +518,53 @@ lose() {
 	lose SWAPDB 0 1
 }
 
+@test "REPLICAOF another, and back, on a living connection: the same" {
+	local before status=0
+	start b --repl-diskless-sync-delay 0
+	start a
+	messages | stream | apply >out
+	before=$(content a)
+	start a
+	run_waiting
+	redis_cli a REPLICAOF 127.0.0.1 "$(redis_port b)"
+	wait_until 20 is_empty_copy
+	redis_cli a REPLICAOF NO ONE
+	touch go
+	wait "$PID" || status=$?
+	[ "$status" = 75 ]
+	grep -q 'error: redis .*start again at its marks' err
+	messages | stream | apply >out
+	[ "$(content a)" = "$before" ]
+}
+
+is_empty_copy() {
+	redis_cli a INFO replication | grep -q '^master_link_status:up' &&
+		[ "$(redis_cli a DBSIZE)" = 0 ]
+}
+
+@test "an older copy is put in place: 75, and then the same mailboxes" {
+	local before status=0
+	start a
+	messages | stream | apply >out
+	before=$(content a)
+	start a
+	messages | head -n 1 | stream | apply >out
+	redis_stop a
+	cp -r "$(redis_dir a)/data" backup
+	redis_run a
+	run_waiting
+	redis_kill a
+	rm -r "$(redis_dir a)/data"
+	cp -r backup "$(redis_dir a)/data"
+	redis_run a
+	touch go
+	wait "$PID" || status=$?
+	[ "$status" = 75 ]
+	grep -q 'mark: 1, this chain goes on from 2: start again at its marks' err
+	messages | stream | apply >out
+	[ "$(content a)" = "$before" ]
+}
+
 @test "a mark below the start: 75 with both numbers" {
 	start a
 	messages | stream | apply >out
