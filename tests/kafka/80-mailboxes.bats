@@ -79,21 +79,34 @@ finish() {
 	echo "# $1; $output" >&3
 }
 
+# Small batches, one after the other: many moments to die at, and the chain
+# doesn't get to the end before.
+slowly() {
+	MAILBOX_MORE=(--stage "outbox-read=--batch=$((${QIM_MESSAGES:-17000} / 700))" --stage mailbox-apply=-w1)
+}
+
 @test "nodes killed (-9) and restarted, AOF every second: nothing is wrong" {
-	local i node at=
+	local i node at='' auditor
 	start_nodes 0 --appendonly yes --appendfsync everysec
+	slowly
 	start_chains mailbox
+	# Beside the running chain; where a node has just gone it ends with 69.
+	(
+		while [[ ! -e stop ]]; do
+			audit || echo "exit $?"
+		done
+	) >audits 2>&1 3>&- &
+	auditor=$!
 	for ((i = 1; i <= 6; i++)); do
 		node=n$((i % nodes))
 		wait_until "$patience" marks_reach $((total * i / 8))
 		at+=" $(marks_sum)"
 		redis_kill "$node"
 		redis_run "$node"
-		# Beside a running chain, which may have to go back.
-		run audit
-		[[ $status == 0 || $status == 75 ]] || fail "$output"
 	done
 	finish "killed at$at of $total"
+	wait "$auditor"
+	run ! grep -e '"found"' -e 'exit 1$' audits
 }
 
 @test "applied again, by two at once, and a part appended again: all equal" {
@@ -179,7 +192,7 @@ expect_committed_below_marks() {
 }
 
 @test "masters killed and replicas promoted, --wait-replicas 1: nothing is lost" {
-	local i k master=() replica=()
+	local i k at='' master=() replica=()
 	# A new replica would be waited for, in case there comes another.
 	start_nodes 0 --appendonly yes --repl-diskless-sync-delay 0
 	start_nodes "$nodes" --appendonly yes --repl-diskless-sync-delay 0
@@ -191,11 +204,13 @@ expect_committed_below_marks() {
 		REDIS+=,unix:$RUN/node$i
 	done
 	REDIS=${REDIS#,}
-	MAILBOX_MORE=(--stage mailbox-apply=--wait-replicas=1)
+	slowly
+	MAILBOX_MORE+=(--stage mailbox-apply=--wait-replicas=1)
 	start_chains mailbox
 	for ((k = 1; k <= 4; k++)); do
 		i=$((k % nodes))
 		wait_until "$patience" marks_reach $((total * k / 6))
+		at+=" $(marks_sum)"
 		redis_kill "${master[i]}"
 		redis_cli "${replica[i]}" REPLICAOF NO ONE
 		link_node "$i" "${replica[i]}"
@@ -206,7 +221,7 @@ expect_committed_below_marks() {
 		master[i]=$2 replica[i]=$1
 		follow "${replica[i]}" "${master[i]}"
 	done
-	finish "4 promotions"
+	finish "promoted at$at of $total"
 	run ! grep -E 'lost data|this chain goes on from' mailbox.log
 }
 
