@@ -22,6 +22,7 @@
 #include "base/program.h"
 #include "redis/check.h"
 #include "redis/marks.h"
+#include "redis/queue.h"
 #include "redis/shard.h"
 
 static const char synopsis[] =
@@ -37,9 +38,6 @@ static const char synopsis[] =
 #define WAIT_MOST_MS 60000
 #define CONNECTIONS_MAX 16
 #define REPLICAS_MAX 100
-
-/* Lines about quarantine: one for each such time at most. */
-#define WARNING_PAUSE_US 1000000
 
 static struct options {
 	struct opt_common common;
@@ -81,14 +79,6 @@ static const struct opt table[] = {
     {0},
 };
 
-/* A batch, or a part of one, until its receipt is out. */
-struct unit {
-	struct unit *next;
-	struct stream_item item; /* holds what the work points into */
-	struct work work;
-	uint64_t start_us;
-};
-
 static struct nodes nodes;
 static struct login login;
 static struct mailbox mailbox;
@@ -103,11 +93,7 @@ static struct stream_out out;
 static bool has_ended; /* no more input is taken */
 static struct err input_err; /* why; code 0: the end was seen */
 
-static struct unit *first, *last;
-static uint64_t unit_batches, unit_bytes; /* batches begun, memory held */
-static struct receipt receipt; /* of the batch whose parts are counted */
-static uint64_t receipt_start_us;
-static uint64_t total_in, total_out, total_dead;
+static struct queue queue = {.mailbox = &mailbox};
 
 static int
 choose_partitions(const struct hello *hello, struct err *err)
@@ -189,34 +175,15 @@ begin(struct err *err)
 	return stream_out_hello(&out, &hello, err);
 }
 
-static uint64_t
-bytes_of(const struct unit *unit)
-{
-	return unit->item.frame.map.bytes + work_bytes(&unit->work);
-}
-
 static int
 take_batch(struct stream_item *item, struct err *err)
 {
-	struct unit *unit = calloc(1, sizeof(*unit));
+	struct work *work = queue_add(&queue, item, due, err);
 
-	if (unit == NULL)
-		return err_memory(err, "batch");
-	if (work_init(&unit->work, &item->batch, &mailbox, due, err) < 0) {
-		free(unit);
+	if (work == NULL)
 		return -1;
-	}
-	unit->item = *item;
-	unit->start_us = clock_us();
-	unit_batches += item->batch.part <= 1;
-	unit_bytes += bytes_of(unit);
-	if (first == NULL)
-		first = unit;
-	else
-		last->next = unit;
-	last = unit;
 	for (uint32_t i = 0; i < shard_count; i++)
-		round_add(&shards[i].round, &unit->work.shares[i]);
+		round_add(&shards[i].round, &work->shares[i]);
 	return 0;
 }
 
@@ -246,92 +213,9 @@ wants_input(void)
 {
 	if (has_ended)
 		return false;
-	return first == NULL ||
-	    (unit_bytes < options.window_bytes &&
-		(in.part > 0 || unit_batches < options.window));
-}
-
-/* What went to quarantine is for a person to look at: where it stands, not
- * what it says. */
-static void
-report_dead(const struct work *work)
-{
-	static uint64_t count, next_us;
-
-	for (size_t i = 0; i < work->count; i++) {
-		const struct entry *entry = &work->entries[i];
-		bool conflict = entry->state == ENTRY_CONFLICT;
-
-		if (!conflict && entry->state != ENTRY_BAD)
-			continue;
-		count++;
-		if (clock_us() < next_us)
-			continue;
-		next_us = clock_us() + WARNING_PAUSE_US;
-		if (conflict)
-			msg_write(MSG_WARNING,
-			    "%s[%lu] offset %lld: another digest than that of "
-			    "offset %lld, which has its place: both are in "
-			    "quarantine (%llu so far)",
-			    mailbox.topic, (unsigned long)entry->partition,
-			    (long long)entry->offset, (long long)entry->first,
-			    (unsigned long long)count);
-		else
-			msg_write(MSG_WARNING,
-			    "%s[%lu] offset %lld: not a dispatch: in "
-			    "quarantine (%llu so far)",
-			    mailbox.topic, (unsigned long)entry->partition,
-			    (long long)entry->offset,
-			    (unsigned long long)count);
-	}
-}
-
-static int
-write_receipt(const struct unit *unit, struct err *err)
-{
-	struct step step = {"apply", receipt_start_us, clock_us()};
-
-	receipt.head = unit->item.batch.head;
-	if (stream_out_receipt(&out, &receipt, &step, 1, err) < 0)
-		return -1;
-	total_in += receipt.in;
-	total_out += receipt.out;
-	total_dead += receipt.dead;
-	receipt = (struct receipt){0};
-	receipt_start_us = 0;
-	unit_batches--;
-	return 0;
-}
-
-/* The units at the head that are done: their receipts, in order. */
-static int
-finish_units(struct err *err)
-{
-	while (first != NULL && work_is_done(&first->work)) {
-		struct unit *unit = first;
-		uint64_t joined, dead;
-		int result = 0;
-
-		work_count(&unit->work, &joined, &dead);
-		receipt.in += unit->work.count;
-		receipt.out += joined;
-		receipt.dead += dead;
-		receipt.bytes += unit->work.value_bytes;
-		if (receipt_start_us == 0)
-			receipt_start_us = unit->start_us;
-		if (dead > 0)
-			report_dead(&unit->work);
-		if (!unit->item.batch.more)
-			result = write_receipt(unit, err);
-		first = unit->next;
-		unit_bytes -= bytes_of(unit);
-		work_release(&unit->work);
-		stream_item_release(&unit->item);
-		free(unit);
-		if (result < 0)
-			return -1;
-	}
-	return 0;
+	return queue.first == NULL ||
+	    (queue.bytes < options.window_bytes &&
+		(in.part > 0 || queue.batches < options.window));
 }
 
 static int
@@ -345,7 +229,19 @@ timeout_ms(void)
 	return clock_left_ms(wake_us, WAIT_MOST_MS);
 }
 
-/* polls[]: input, output, then the connections. */
+/* polls[]: what poll(2) said of each; NULL: nothing. */
+static int
+move_shards(const struct pollfd *polls, struct err *err)
+{
+	for (uint32_t i = 0; i < shard_count; i++)
+		if (shard_move(&shards[i], polls == NULL ? 0 : polls[i].revents,
+			err) < 0)
+			return -1;
+	return 0;
+}
+
+/* polls[]: input, output, then the connections.  Nodes come first: one that
+ * has answered has nothing to do until it gets its next round. */
 static int
 step(struct pollfd *polls, struct err *err)
 {
@@ -362,12 +258,14 @@ step(struct pollfd *polls, struct err *err)
 	}
 	if ((polls[1].revents & POLLERR) != 0)
 		return err_set(err, EX_TEMPFAIL, "output: the reader is gone");
-	if (polls[0].revents != 0)
+	if (move_shards(polls + 2, err) < 0)
+		return -1;
+	if (polls[0].revents != 0) {
 		take_input();
-	for (uint32_t i = 0; i < shard_count; i++)
-		if (shard_move(&shards[i], polls[2 + i].revents, err) < 0)
+		if (move_shards(NULL, err) < 0)
 			return -1;
-	return finish_units(err);
+	}
+	return queue_finish(&queue, &out, err);
 }
 
 /* A batch whose later parts will not come is left alone: it has no receipt,
@@ -375,7 +273,7 @@ step(struct pollfd *polls, struct err *err)
 static bool
 is_drained(void)
 {
-	return has_ended && first == NULL;
+	return has_ended && queue.first == NULL;
 }
 
 static int
@@ -397,8 +295,8 @@ run(struct err *err)
 	}
 	msg_write(MSG_INFO,
 	    "%llu records, %llu mailbox entries, %llu in quarantine",
-	    (unsigned long long)total_in, (unsigned long long)total_out,
-	    (unsigned long long)total_dead);
+	    (unsigned long long)queue.in, (unsigned long long)queue.out,
+	    (unsigned long long)queue.dead);
 	if (input_err.code != 0) {
 		*err = input_err;
 		return -1;
@@ -411,12 +309,7 @@ run(struct err *err)
 static void
 release(void)
 {
-	for (; first != NULL; first = last) {
-		last = first->next;
-		work_release(&first->work);
-		stream_item_release(&first->item);
-		free(first);
-	}
+	queue_release(&queue);
 	for (uint32_t i = 0; i < shard_count; i++)
 		shard_release(&shards[i]);
 	free(shards);
