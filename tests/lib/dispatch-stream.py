@@ -141,7 +141,8 @@ def main():
         frame({"end": True, "batches": number, "records": total})
 
 
-try:
-    main()
-except BrokenPipeError:
-    os._exit(0)  # the reader has told why
+if __name__ == "__main__":
+    try:
+        main()
+    except BrokenPipeError:
+        os._exit(0)  # the reader has told why
