@@ -1,11 +1,69 @@
 #!/usr/bin/env bats
-# The faults of tests/kafka/35-leader.bats, ten rounds of each, and longer ones.
+# The faults of tests/kafka/35-leader.bats for longer, and ten times over.
+# shellcheck disable=SC2030,SC2031,SC2034,SC2154
 
 bats_require_minimum_version 1.5.0
+load ../lib/common
+load ../lib/kafka
+load ../lib/produce
 
-@test "brokers die, stop and change leaders, ten times over" {
-	cd "$BATS_TEST_DIRNAME/../.."
-	QIM_ROUNDS=10 run -0 bats --setup-suite-file tests/setup_suite.bash \
-		tests/kafka/35-leader.bats
-	echo "$output" | grep '^# ' >&3 || true
+setup_file() {
+	need_kafka 3
+	make_plan 40000
+}
+
+setup() {
+	export BATS_TEST_TIMEOUT=900
+	export QIM_FANOUT_PRODUCER_IDEMPOTENCE=false
+	need_kafka 3
+}
+
+teardown() {
+	[[ -z ${runner:-} ]] || kill "$runner" 2>/dev/null || true
+}
+
+@test "a leader is killed, ten times" {
+	for round in {1..10}; do
+		leader_killed "leader killed, $round"
+	done
+}
+
+@test "the same with an idempotent producer" {
+	export QIM_FANOUT_PRODUCER_IDEMPOTENCE=true
+	for round in {1..10}; do
+		leader_killed "leader killed, idempotent, $round"
+	done
+}
+
+@test "a leader isn't heard until records time out, with and without idempotence" {
+	for round in 1 2; do
+		for QIM_FANOUT_PRODUCER_IDEMPOTENCE in false true; do
+			records_time_out \
+				"timeouts, $QIM_FANOUT_PRODUCER_IDEMPOTENCE, $round"
+		done
+	done
+}
+
+@test "fresh idempotent producers while leaders change, ten times" {
+	export QIM_FANOUT_PRODUCER_IDEMPOTENCE=true
+	for round in {1..10}; do
+		fresh_producers "$round"
+	done
+}
+
+@test "fewer in sync than min.insync.replicas: no receipt; then it goes on" {
+	begin in-sync min.insync.replicas=3
+	brokers_gone 'too few in sync' 2
+}
+
+@test "a broker that is stopped (SIGSTOP) for 45 s" {
+	leader_paused 45
+}
+
+@test "every connection is reset once a second, for half a minute" {
+	resets 400000
+}
+
+@test "connections half-open for 30 s" {
+	half_open 30
 }
