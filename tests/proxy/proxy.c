@@ -900,16 +900,17 @@ add_listener(const char *text)
 	struct listener *listener = calloc(1, sizeof(*listener));
 	struct listener **last = &listeners;
 
-	if (listener == NULL ||
-	    sscanf(text, "%m[^=]=%" SCNu16 ":%" SCNu16, &listener->name,
-		&listener->port, &listener->target) != 3)
-		return usage();
-	listener->fd = -1;
-	if (do_clear(listener) != 0)
+	if (listener == NULL)
 		die(text);
 	while (*last != NULL)
 		last = &(*last)->next;
 	*last = listener;
+	listener->fd = -1;
+	if (sscanf(text, "%m[^=]=%" SCNu16 ":%" SCNu16, &listener->name,
+		&listener->port, &listener->target) != 3)
+		return usage();
+	if (do_clear(listener) != 0)
+		die(text);
 	return 0;
 }
 
