@@ -569,8 +569,8 @@ holds() {
 @test "a topic that isn't there: 69 at the deadline" {
 	mock --error offset-commit=UNKNOWN_TOPIC_OR_PART:1000
 	{ hello '[[0,0]]' && receipt 1 0,0,5 && finish 1; } | makes
-	commits 69 --connect-ms 1000
-	expect_message 'not committed within 1000 ms: Broker: Unknown topic or partition: t[0] none -> '
+	commits 69 --connect-ms 2000
+	expect_message 'not committed within 2000 ms: Broker: Unknown topic or partition: t[0] none -> '
 }
 
 @test "--set without an answer: 75, and how to find out" {

@@ -263,7 +263,11 @@ committer_work(struct committer *committer, struct err *err)
 		if (now_us - committer->trouble_us <
 		    committer->settings.deadline_us)
 			return 0;
-		return refuse_late(committer, "no answer", err);
+		return refuse_late(committer,
+		    committer->last_error == RD_KAFKA_RESP_ERR_NO_ERROR
+			? "no answer"
+			: rd_kafka_err2str(committer->last_error),
+		    err);
 	}
 	if (now_us >= committer->renew_us) {
 		commits_renew(commits);
