@@ -6,7 +6,7 @@ load ../lib/common
 
 # Its first lines say what has happened in how many seeds.
 @test "all runs end alike on a redis-server with RDB files and one with AOF" {
-	QIM_SERVERS=1 QIM_SEEDS=${QIM_SERVER_SEEDS:-1000} \
+	QIM_SERVERS=1 QIM_SEEDS=${QIM_SERVER_SEEDS:-500} \
 		run -0 "${QIM_BIN%/bin}/unit/test-converge"
 	echo "$output" | grep '^# ' >&3 || true
 	[ "$(grep -c '^ok ' <<<"$output")" -eq 2 ]

@@ -37,8 +37,8 @@ exec_server(const struct server *server)
 	execlp("redis-server", "redis-server", "--port", "0", "--unixsocket",
 	    server->socket, "--save", "", "--databases", "2", "--appendonly",
 	    append, "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0",
-	    "--enable-debug-command", "local", "--loglevel", "warning",
-	    (char *)NULL);
+	    "--aof-load-truncated", "no", "--enable-debug-command", "local",
+	    "--loglevel", "warning", (char *)NULL);
 	_exit(127);
 }
 
