@@ -65,7 +65,8 @@ commits_set_committed(
 	struct commits_entry *entry = &commits->all[index];
 	bool is_others;
 
-	if (committed < 0 && entry->stands)
+	entry->gone = committed < 0 && entry->stands;
+	if (entry->gone)
 		return err_set(err, EX_CONFIG,
 		    "%s[%d]: committed was %" PRId64 ", now nothing is: the "
 		    "topic was deleted and created again, or the group's "
@@ -94,6 +95,15 @@ commits_set_committed(
 		entry->most = entry->committed;
 	entry->known = true;
 	return is_others;
+}
+
+bool
+commits_miss_some(const struct commits *commits)
+{
+	for (size_t i = 0; i < commits->coverage.count; i++)
+		if (commits->all[i].gone)
+			return true;
+	return false;
 }
 
 /* What is to be committed of an entry; -1: nothing. */

@@ -35,6 +35,7 @@ struct commits_entry {
 	int64_t most; /* that was read or sent; -1: nothing */
 	int64_t sent; /* in flight; -1: nothing */
 	bool stands; /* something was seen or known committed */
+	bool gone; /* as it was read last: it stood, and nothing does */
 	bool acknowledged; /* a receipt has named it */
 	bool known; /* read since its last receipt and commit */
 	bool renew; /* commit it again though it hasn't moved */
@@ -70,6 +71,9 @@ bool commits_must_read(const struct commits *commits);
  * gone: with a topic its groups' offsets go. */
 int commits_set_committed(
     struct commits *commits, size_t index, int64_t committed, struct err *err);
+
+/* True when the last reading found nothing where something stood. */
+bool commits_miss_some(const struct commits *commits);
 
 /* True when there is something to commit and nothing stands in the way. */
 bool commits_are_due(const struct commits *commits);

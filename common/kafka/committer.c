@@ -15,6 +15,9 @@
 #define BACKOFF_FIRST_US 100000
 #define BACKOFF_MOST_US 2000000
 
+#define GONE_US 10000000
+#define GONE_PAUSE_US 500000
+
 #define WAIT_MOST_MS 3600000
 
 int
@@ -242,12 +245,29 @@ read_again(struct committer *committer, struct err *err)
 
 	if (committer_read(committer,
 		committer->trouble_us + committer->settings.deadline_us,
-		&why) == 0)
+		&why) == 0) {
+		committer->gone_us = 0;
 		return 0;
+	}
 	if (why.code == EX_UNAVAILABLE)
 		return refuse_late(committer, why.text, err);
 	*err = why;
 	return -1;
+}
+
+/* A broker that has just become the coordinator may tell what was committed
+ * long ago, or nothing: what is gone for GONE_US is.  True: ask again. */
+static bool
+must_ask_again(struct committer *committer, const struct err *err)
+{
+	uint64_t now_us = clock_us();
+
+	if (err->code != EX_CONFIG || !commits_miss_some(&committer->commits))
+		return false;
+	if (committer->gone_us == 0)
+		committer->gone_us = now_us;
+	committer->due_us = now_us + GONE_PAUSE_US;
+	return now_us - committer->gone_us < GONE_US;
 }
 
 int
@@ -282,7 +302,7 @@ committer_work(struct committer *committer, struct err *err)
 	if (committer->trouble_us == 0)
 		committer->trouble_us = now_us;
 	if (commits_must_read(commits) && read_again(committer, err) < 0)
-		return -1;
+		return must_ask_again(committer, err) ? 0 : -1;
 	if (commits_are_due(commits))
 		return send_commit(committer, err);
 	committer->trouble_us = 0;

@@ -29,6 +29,7 @@ struct committer {
 	int wake_fd; /* readable when either has something */
 	uint64_t due_us; /* not before, for the interval or a back-off */
 	uint64_t sent_us; /* of the commit in flight */
+	uint64_t gone_us; /* since when what stood is gone; 0: it isn't */
 	uint64_t trouble_us; /* first try of a commit not done; 0: none */
 	uint64_t backoff_us; /* after the next error */
 	rd_kafka_resp_err_t last_error;

@@ -85,7 +85,8 @@ ends() {
 # expect_order [thawed]: what was polled is never above what was acknowledged by
 # then, and never falls; of all that was ever committed nothing is below what
 # was before it. A broker that was thawed answers polls with what it knew before
-# until it has heard that it isn't the coordinator any more.
+# until it has heard that it isn't the coordinator any more; one that is started
+# again with what lies below its last high watermark.
 expect_order() {
 	sort -n "$dir/ledger" "$dir/polls" | awk -v thawed="${1-}" '
 		$2 == "ack" { acked = $3; next }
@@ -136,7 +137,7 @@ brokers_come_back() {
 	goes_on
 	ends 0
 	kafka_wait_isr "$topic" __consumer_offsets
-	expect_order
+	expect_order thawed
 	expect_all_committed
 }
 
