@@ -372,6 +372,31 @@ done_is() {
 	[ "$(key ZSCORE floor lou)" = 390 ]
 }
 
+@test "a step that is refused half-way has lost nothing: 77" {
+	messages 1 30 | fill
+	local log box
+	log=$(key HGETALL log:c | md5sum)
+	box=$(key ZRANGE box:lou 0 -1 WITHSCORES)
+	echo secret >password
+	chmod 600 password
+	redis_cli a ACL SETUSER t on '>secret' '~*' +@all -hset
+	run -77 trim --bodies 5 --user t --password-file password
+	expect_message 'qim:{3}:log:c: '
+	[ "$(key HGETALL log:c | md5sum)" = "$log" ]
+	# Not refused already as it writes down the mark.
+	seen 0 30
+	redis_cli a ACL SETUSER t +hset -zadd
+	run -77 trim --box-count 5 --user t --password-file password
+	expect_message 'qim:{3}:box:lou: '
+	[ "$(key ZRANGE box:lou 0 -1 WITHSCORES)" = "$box" ]
+	redis_cli a ACL SETUSER t +zadd -zremrangebyrank
+	run -77 trim --box-count 5 --user t --password-file password
+	[ "$(key EXISTS floor)" = 0 ]
+	redis_cli a ACL SETUSER t +@all
+	run -0 trim --box-count 5 --bodies 5 --user t --password-file password
+	done_is 1 25 0 25 0
+}
+
 @test "two nodes; other prefixes, topics and partitions aren't touched" {
 	redis_start b --appendonly yes
 	R=$R,unix:$(redis_socket b)

@@ -7,9 +7,10 @@
  *
  * What holds for every script here: all keys are of one partition and come as
  * KEYS; numbers go in and out as decimals below 2^53, as Redis' Lua has
- * doubles alone and no msgpack bin; and the first write takes something away,
- * wherever the script must work on a node that is full: Redis refuses what
- * may grow only to a script that hasn't written yet.
+ * doubles alone and no msgpack bin; and where the script must work on a node
+ * that is full, its first write is of a command that can only take away, and
+ * takes nothing: Redis refuses what may grow only to a script that hasn't
+ * written yet, and nothing is taken back of one that fails half-way.
  */
 #ifndef QIM_REDIS_SCRIPT_H
 #define QIM_REDIS_SCRIPT_H

@@ -7,7 +7,8 @@
  * the least cursor of a device that isn't silent; never below the floor, up to
  * where references can only have come back.  The floor becomes the last one
  * that went, not the cut itself: no device is told of a loss that was none.
- * Removing comes first, see script.h.
+ * The floor is raised before anything goes: a call that is refused half-way
+ * has lost nothing.  What comes first removes nothing, see script.h.
  *
  * KEYS: box, device, floor, mark.  ARGV: user, count, age, ms of silence,
  * step; 1: write nothing.  {removed, held, more} */
@@ -50,10 +51,11 @@ static struct script cut = {
     "local count = math.min(all, tonumber(ARGV[5]))\n"
     "local last = redis.call('ZRANGE', box, count - 1, count - 1,\n"
     "  'WITHSCORES')[2]\n"
-    "redis.call('ZREMRANGEBYRANK', box, 0, count - 1)\n"
     "if tonumber(last) > floor then\n"
+    "  redis.call('ZREMRANGEBYRANK', box, 1, 0)\n"
     "  redis.call('ZADD', KEYS[3], 'GT', last, ARGV[1])\n"
     "end\n"
+    "redis.call('ZREMRANGEBYRANK', box, 0, count - 1)\n"
     "return {count, held, all > count and 1 or 0}\n",
     ""};
 

@@ -23,7 +23,9 @@ static struct script list = {
 /* Of a page of claims those whose seq is below `least`: where the mark had
  * passed the offset long ago the claim goes, else its body.  A claim is
  * [offset, digest, ...]: an array of 2 to 15, an offset of 1 to 9 bytes, and
- * c4 10 before the digest.  Removing comes first, see script.h.
+ * c4 10 before the digest.  A body goes by writing the rest over it, so that a
+ * call that is refused half-way has lost no claim.  What comes first removes
+ * nothing, see script.h.
  *
  * KEYS: log.  ARGV: scan's cursor, count, least, older; 1: write nothing.
  * {cursor, bodies, claims} */
@@ -33,6 +35,7 @@ static struct script cut = {
     "local write = ARGV[5] ~= '1'\n"
     "local sizes = {[204] = 1, [205] = 2, [206] = 4, [207] = 8}\n"
     "local bodies, claims = 0, 0\n"
+    "if write then redis.call('HDEL', KEYS[1], '') end\n"
     "for i = 1, #page[2], 2 do\n"
     "  local field, value = page[2][i], page[2][i + 1]\n"
     "  local seq = tonumber(field:match('^%d+'))\n"
@@ -46,9 +49,9 @@ static struct script cut = {
     "  for k = 3, 2 + size do offset = offset * 256 + value:byte(k) end\n"
     "  local is_old, has_body = offset < older, head > 149\n"
     "  if seq < least and (is_old or has_body) then\n"
-    "    if write then redis.call('HDEL', KEYS[1], field) end\n"
     "    if is_old then\n"
     "      claims = claims + 1\n"
+    "      if write then redis.call('HDEL', KEYS[1], field) end\n"
     "    else\n"
     "      bodies = bodies + 1\n"
     "      if write then\n"
