@@ -50,6 +50,8 @@ some_messages() {
 	seq 1 1500 | jq -c '{conversation_id: "c", conversation_seq: ., to: ["lou"]}' | fill
 	run -0 read_mailbox conversations -u lou
 	[[ $output == *'"unread":"999+"}' ]]
+	# Bodies come a hundred at a time.
+	diff <(read_mailbox box -u lou -c 250 | jq .conversation_seq) <(seq 1 250)
 	redis_cli a ZADD "qim:{3}:read:lou" 501 c
 	run -0 read_mailbox conversations -u lou
 	[[ $output == *'"unread":999}' ]]
@@ -304,6 +306,22 @@ shows_of() {
 	redis_cli a HSET "qim:{2}:log:c" 1 x
 	run -65 read_mailbox history -u bob --conversation c
 	expect_message 'claim'
+}
+
+@test "a score that is no mailbox_seq: 65 with the key's name" {
+	seq 1 6000 | jq -c '{conversation_id: "c", conversation_seq: ., to: ["lou"]}' | fill
+	redis_cli a EVAL "local box = 'qim:{3}:box:lou'
+		local at = redis.call('zrange', box, 4999, 4999)
+		redis.call('zadd', box, 4999.5, at[1])" 0
+	# So that it isn't looked up number by number.
+	redis_cli a ZADD "qim:{3}:top" 9007199254740991 c
+	run -65 timeout 60 mailbox-read -n 4 -r "$R" history -u lou --conversation c --from 20000
+	expect_message "qim:{3}:box:lou: score '4999.5': not a mailbox_seq"
+	redis_cli a ZADD "qim:{3}:read:lou" 20000 c
+	run -65 timeout 60 mailbox-read -n 4 -r "$R" conversations -u lou
+	expect_message "qim:{3}:box:lou: score '4999.5': not a mailbox_seq"
+	run -65 read_mailbox box -u lou --from 4990
+	expect_message "qim:{3}:box:lou: score '4999.5': not a mailbox_seq"
 }
 
 @test "no Redis: 69, a password: 77, an ACL user" {

@@ -1,9 +1,10 @@
 #include "redis/reader.h"
 
-#include <stdlib.h>
-
 /* References that one command reads. */
 #define REFS_COUNT 5000
+
+/* Entries of a box whose bodies are in memory together. */
+#define PAGE_COUNT 100
 
 int
 reader_init(struct reader *reader, const struct nodes *nodes,
@@ -110,20 +111,37 @@ reader_ask_box(struct reader *reader, uint64_t from, uint64_t most)
 	commands_text(commands, "WITHSCORES");
 }
 
+/* An entry of the user's box: a member and, behind it, its score. */
+static int
+take_entry(const struct reader *reader, const struct reply *member,
+    struct reference *reference, uint64_t *mailbox_seq, struct err *err)
+{
+	struct slice score = member[1].text;
+
+	if (reference_decode(member->text, reference, err) == 0) {
+		if (reply_number(&member[1], mailbox_seq))
+			return 0;
+		err_set(err, EX_DATAERR, "score '%.*s': not a mailbox_seq",
+		    (int)score.bytes, (const char *)score.data);
+	}
+	return err_prefix(err, "%.*sbox:%.*s", (int)reader->stem.bytes,
+	    reader->stem.text, (int)reader->user.bytes,
+	    (const char *)reader->user.data);
+}
+
 /* Members and scores of a box; *from becomes where the next ones begin. */
 static int
-take_refs(const struct reply *members, struct slice conversation,
-    struct refs *refs, uint64_t *from, struct err *err)
+take_refs(const struct reader *reader, const struct reply *members,
+    struct slice conversation, struct refs *refs, uint64_t *from,
+    struct err *err)
 {
 	struct reference reference;
+	uint64_t mailbox_seq;
 
 	for (size_t i = 0; i + 1 < members->count; i += 2) {
-		uint64_t mailbox_seq = 0;
-
-		if (reference_decode(members->items[i].text, &reference, err) <
-		    0)
+		if (take_entry(reader, &members->items[i], &reference,
+			&mailbox_seq, err) < 0)
 			return -1;
-		reply_number(&members->items[i + 1], &mailbox_seq);
 		*from = mailbox_seq + 1;
 		if (conversation.data != NULL &&
 		    !slice_equal(reference.conversation, conversation))
@@ -140,16 +158,22 @@ reader_refs(struct reader *reader, struct slice conversation, struct refs *refs,
     struct err *err)
 {
 	const struct reply *members;
-	uint64_t from = 0;
+	uint64_t from = 0, last_from;
 
 	do {
+		last_from = from;
 		reader_ask_box(reader, from, REFS_COUNT);
 		if (client_call(&reader->client, err) < 0)
 			return -1;
 		members = &reader->client.replies[0];
-		if (take_refs(members, conversation, refs, &from, err) < 0)
+		if (take_refs(reader, members, conversation, refs, &from, err) <
+		    0)
 			return -1;
-	} while (members->count == 2 * REFS_COUNT);
+	} while (members->count == 2 * REFS_COUNT && from > last_from);
+	if (members->count == 2 * REFS_COUNT)
+		return err_set(err, EX_DATAERR,
+		    "redis %s: a box that is out of order",
+		    reader->client.node->text);
 	refs_sort(refs);
 	return 0;
 }
@@ -273,33 +297,44 @@ reader_show(struct message *message, const struct reply *claim,
 	return show(message, err);
 }
 
+/* Entries whose bodies are read together. */
+static int
+show_page(struct reader *reader, const struct reply *members, size_t count,
+    reader_message *show, struct err *err)
+{
+	struct message messages[PAGE_COUNT] = {0};
+	struct reference reference;
+	int result = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (take_entry(reader, &members[2 * i], &reference,
+			&messages[i].mailbox_seq, err) < 0)
+			return -1;
+		messages[i].conversation = reference.conversation;
+		messages[i].seq = reference.seq;
+		reader_ask_claim(reader, reference.conversation, reference.seq);
+	}
+	if (client_call(&reader->client, err) < 0)
+		return -1;
+	for (size_t i = 0; i < count && result == 0; i++)
+		result = reader_show(
+		    &messages[i], &reader->client.replies[i], show, err);
+	return result;
+}
+
 int
 reader_show_entries(struct reader *reader, const struct reply *members,
     reader_message *show, struct err *err)
 {
-	size_t count = members->count / 2;
-	struct message *messages = calloc(count + 1, sizeof(*messages));
-	struct reference reference;
-	int result = 0;
+	size_t left = members->count / 2, count;
+	const struct reply *page = members->items;
 
-	if (messages == NULL)
-		return err_memory(err, "box");
-	for (size_t i = 0; i < count && result == 0; i++) {
-		const struct reply *member = &members->items[2 * i];
-
-		result = reference_decode(member->text, &reference, err);
-		messages[i].conversation = reference.conversation;
-		messages[i].seq = reference.seq;
-		reply_number(member + 1, &messages[i].mailbox_seq);
-		reader_ask_claim(reader, reference.conversation, reference.seq);
+	for (; left > 0; left -= count, page += 2 * count) {
+		count = left < PAGE_COUNT ? left : PAGE_COUNT;
+		if (show_page(reader, page, count, show, err) < 0)
+			return -1;
 	}
-	if (result == 0 && count > 0)
-		result = client_call(&reader->client, err);
-	for (size_t i = 0; i < count && result == 0; i++)
-		result = reader_show(
-		    &messages[i], &reader->client.replies[i], show, err);
-	free(messages);
-	return result;
+	return 0;
 }
 
 int
