@@ -825,12 +825,20 @@ counts_rounds() {
 	redis_cli a CONFIG SET appendfsync no
 	run -78 --separate-stderr applies --strict --check
 	expect_message "appendfsync is 'no', wants 'everysec' or 'always': a crash of the host"
+	redis_cli a CONFIG SET aof-load-truncated yes
 	redis_cli a CONFIG SET appendonly no
 	run -0 --separate-stderr applies --check
 	expect_message "warning: redis $R: appendonly is 'no'"
 	expect_message "warning: redis $R: appendfsync is 'no'"
+	[ "${#stderr_lines[@]}" = 2 ] # without a log it is never loaded
 	redis_cli a CONFIG SET appendonly yes
 	redis_cli a CONFIG SET appendfsync everysec
+	run -0 --separate-stderr applies --check
+	expect_message "warning: redis $R: aof-load-truncated is 'yes', wants 'no': after a crash of the host"
+	[ "${#stderr_lines[@]}" = 1 ]
+	run -78 --separate-stderr applies --strict --check
+	expect_message "error: redis $R: aof-load-truncated is 'yes'"
+	redis_cli a CONFIG SET aof-load-truncated no
 	run -0 --separate-stderr applies --strict --check
 	[ -z "$stderr" ]
 	[ "$(redis_cli a EXISTS "qim:{3}:mark")" = 1 ]

@@ -159,7 +159,8 @@ start_small() {
 		mount -t tmpfs -o size=8m none "$0"
 		exec redis-server "$@"' "$dir/data" --port "$(redis_port a)" \
 		--bind 127.0.0.1 --dir "$dir/data" --save '' \
-		--enable-debug-command local --appendonly yes
+		--enable-debug-command local --appendonly yes \
+		--aof-load-truncated no
 	wait_until 30 redis_is_up a
 	small=/proc/$(redis_pid a)/root$dir/data
 }
