@@ -7,10 +7,16 @@
 /* Keys that are read at once, a page of each. */
 #define WALKS_MOST 64
 
-/* Members of a page; claims come with their bodies, quarantine with 4 KiB. */
-#define MEMBERS_COUNT 1000
-#define CLAIMS_COUNT 200
+/* Members of a page; quarantine has 4 KiB in each. */
+#define MEMBERS_COUNT 250
 #define QUARANTINE_COUNT 50
+
+/* Claims come with their bodies, and a node has in memory what it is asked for
+ * until it is read.  So many of all logs together are asked for as were these
+ * bytes, were each as large as the largest of late. */
+#define CLAIMS_BYTES ((size_t)8 << 20)
+#define CLAIMS_LEAST 8
+#define CLAIMS_MOST 512
 
 struct walk;
 
@@ -21,7 +27,7 @@ typedef int take_pair(struct survey *survey, const struct walk *walk,
 struct kind {
 	const char *name; /* with its colon, where an id follows */
 	const char *command;
-	unsigned count;
+	unsigned count; /* of a page; 0: by the size of claims */
 	take_pair *take;
 };
 
@@ -32,7 +38,7 @@ struct walk {
 	uint32_t partition;
 	struct slice id; /* nil: the kind has none */
 	char cursor[REPLY_CURSOR_BYTES];
-	bool done;
+	bool is_asked, is_done;
 };
 
 static int
@@ -136,6 +142,8 @@ take_claim(struct survey *survey, const struct walk *walk, struct slice name,
 	struct err ignored;
 	uint64_t seq, chunk;
 
+	if (value->text.bytes > survey->claim_bytes)
+		survey->claim_bytes = value->text.bytes;
 	if (!take_field(name, &seq, &chunk) || value->type != REPLY_TEXT ||
 	    claim_decode(value->text, &claim, &ignored) < 0)
 		return stray(survey, walk, true,
@@ -208,7 +216,7 @@ take_floor(struct survey *survey, const struct walk *walk, struct slice name,
 /* Found by a scan. */
 static const struct kind kinds[] = {
     {"box:", "ZSCAN", MEMBERS_COUNT, take_box},
-    {"log:", "HSCAN", CLAIMS_COUNT, take_claim},
+    {"log:", "HSCAN", 0, take_claim},
     {"conv:", "ZSCAN", MEMBERS_COUNT, take_conv},
     {"read:", "ZSCAN", MEMBERS_COUNT, take_read},
 };
@@ -237,7 +245,7 @@ take_page(struct survey *survey, struct walk *walk, const struct reply *page,
 
 	if (!reply_cursor(page, walk->cursor) || page->count != 2)
 		return refuse(survey, err);
-	walk->done = strcmp(walk->cursor, "0") == 0;
+	walk->is_done = strcmp(walk->cursor, "0") == 0;
 	pairs = &page->items[1];
 	for (size_t i = 0; i + 1 < pairs->count; i += 2)
 		if (walk->kind->take(survey, walk, pairs->items[i].text,
@@ -247,7 +255,7 @@ take_page(struct survey *survey, struct walk *walk, const struct reply *page,
 }
 
 static void
-ask(struct survey *survey, const struct walk *walk)
+ask(struct survey *survey, const struct walk *walk, size_t count)
 {
 	struct commands *commands = &survey->client->commands;
 
@@ -255,7 +263,45 @@ ask(struct survey *survey, const struct walk *walk)
 	mailbox_key(commands, &walk->stem, walk->kind->name, walk->id);
 	commands_text(commands, walk->cursor);
 	commands_text(commands, "COUNT");
-	commands_u64(commands, walk->kind->count);
+	commands_u64(commands, count);
+}
+
+/* How many claims all logs together are asked for. */
+static size_t
+count_claims(const struct survey *survey)
+{
+	size_t bytes = survey->claim_bytes;
+
+	if (bytes <= CLAIMS_BYTES / CLAIMS_MOST)
+		return CLAIMS_MOST;
+	if (bytes >= CLAIMS_BYTES / CLAIMS_LEAST)
+		return CLAIMS_LEAST;
+	return CLAIMS_BYTES / bytes;
+}
+
+/* Asks each for its next page, but of the logs perhaps the first ones only. */
+static void
+ask_all(struct survey *survey, struct walk *walks, size_t count)
+{
+	size_t logs = 0, left = count_claims(survey), each;
+
+	for (size_t i = 0; i < count; i++)
+		logs += !walks[i].is_done && walks[i].kind->count == 0;
+	each = logs > 0 ? left / logs : 0;
+	if (each < CLAIMS_LEAST)
+		each = CLAIMS_LEAST;
+	for (size_t i = 0; i < count; i++) {
+		bool is_log = walks[i].kind->count == 0;
+
+		walks[i].is_asked =
+		    !walks[i].is_done && (!is_log || left >= each);
+		if (!walks[i].is_asked)
+			continue;
+		ask(survey, &walks[i], is_log ? each : walks[i].kind->count);
+		left -= is_log ? each : 0;
+	}
+	if (logs > 0)
+		survey->claim_bytes /= 2;
 }
 
 /* All pages of some keys. */
@@ -268,16 +314,14 @@ walk_all(
 	for (;;) {
 		if (survey->stopping())
 			return err_set(err, EX_TEMPFAIL, "stopped by a signal");
-		for (size_t i = 0; i < count; i++)
-			if (!walks[i].done)
-				ask(survey, &walks[i]);
+		ask_all(survey, walks, count);
 		if (survey->client->commands.count == 0)
 			return 0;
 		if (client_call(survey->client, err) < 0)
 			return -1;
 		reply = 0;
 		for (size_t i = 0; i < count; i++)
-			if (!walks[i].done &&
+			if (walks[i].is_asked &&
 			    take_page(survey, &walks[i],
 				&survey->client->replies[reply++], err) < 0)
 				return -1;
@@ -452,6 +496,7 @@ survey_node(struct survey *survey, struct err *err)
 	int result = marks_check_place(
 	    survey->client, survey->mailbox, survey->place, err);
 
+	survey->claim_bytes = CLAIMS_BYTES / CLAIMS_LEAST;
 	if (result == 0)
 		result = read_time(survey, &now_ms, err);
 	if (result == 0)

@@ -23,6 +23,7 @@ struct survey {
 	struct ledger *ledger; /* its parts that are to be skipped are marked */
 	bool (*stopping)(void); /* asked between two pages */
 	struct buf scratch;
+	size_t claim_bytes; /* of the largest claim of late */
 };
 
 /* Surveys the node.  -1: EX_CONFIG the marks are another chain's, EX_TEMPFAIL
