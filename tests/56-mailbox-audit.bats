@@ -155,6 +155,24 @@ member() {
 		'{"found":"extra","partition":1,"conversation_id":"c","why":"a field of the log that is no claim"}'
 }
 
+memory() {
+	redis_cli a INFO memory | tr -d '\r' | sed -n "s/^$1://p"
+}
+
+@test "large bodies are asked for a few at a time" {
+	local before
+	redis_cli a EVAL "local body = string.rep('x', 200000)
+		for c = 1, 16 do for n = 1, 15 do
+			redis.call('hset', 'qim:{1}:log:large' .. c, n, body)
+		end end" 0
+	before=$(memory used_memory_peak)
+	run -1 --separate-stderr audit_all
+	[ "$(count extra)" = 240 ]
+	# All of them are 48 MB.
+	(($(memory used_memory_peak) - before < 20000000)) ||
+		fail "$before $(memory used_memory_peak)"
+}
+
 @test "twice: as own and as another's" {
 	box ZADD 4 "$(member 3 own)"
 	finds '{"found":"twice","partition":3,"user":"lou","conversation_id":"c","conversation_seq":3,"why":"as own and as another'"'"'s"}'
