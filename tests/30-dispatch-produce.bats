@@ -490,6 +490,22 @@ refused_alone() {
 	[ -z "$output" ]
 }
 
+@test "an answer that can't be read is no record's fault: 75, no letter (own mock)" {
+	mock -n 1 -t one:1 -t dead:1 --error produce=-199:1
+	{
+		hello 1
+		batch 1 0 1 '[null,0,"key","value",null,[0,0]]'
+		end_line 1 1
+	} | stream-make >"$stream"
+	run -75 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t one \
+		--dead-letter dead -q <"$1" >"$2"' _ "$stream" "$answer"
+	[ "$output" = 'dispatch-produce: error: one [0]: the record from outbox [0] offset 0: Local: Bad message format (possibly persisted)' ]
+	run -0 receipts
+	[ -z "$output" ]
+	run -0 topic dead
+	[ -z "$output" ]
+}
+
 @test "a dead letter that isn't delivered ends the run, no letter of a letter (own mock)" {
 	refused_alone '[null,0,"key","value",null,[0,0]]' INVALID_RECORD
 	mock -n 1 -t one:1 -t dead:1 --error produce=INVALID_RECORD:1000 # and the letter

@@ -70,7 +70,7 @@ commits_set_committed(
 		return err_set(err, EX_CONFIG,
 		    "%s[%d]: committed was %" PRId64 ", now nothing is: the "
 		    "topic was deleted and created again, or the group's "
-		    "offsets were deleted",
+		    "offsets were deleted or expired",
 		    covered->topic, (int)covered->partition, entry->most);
 	/* It was at the start or above it: nothing is wrong with the stream. */
 	if (committed >= 0 && entry->start > committed &&

@@ -136,6 +136,7 @@ kafka_error_keep(rd_kafka_t *client, rd_kafka_resp_err_t error,
 {
 	rd_kafka_resp_err_t fatal;
 	char text[256];
+	int code;
 
 	if (err->code != 0)
 		return;
@@ -145,8 +146,10 @@ kafka_error_keep(rd_kafka_t *client, rd_kafka_resp_err_t error,
 		return;
 	}
 	/* A TLS handshake that fails may be a broker that is being stopped. */
-	if (kafka_error_code(error) == EX_NOPERM &&
-	    error != RD_KAFKA_RESP_ERR__SSL)
-		err_set(err, EX_NOPERM, "kafka: %s",
+	if (error == RD_KAFKA_RESP_ERR__SSL)
+		return;
+	code = kafka_error_code(error);
+	if (code == EX_NOPERM || code == EX_OSERR)
+		err_set(err, code, "kafka: %s",
 		    reason == NULL ? rd_kafka_err2str(error) : reason);
 }

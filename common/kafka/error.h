@@ -18,7 +18,8 @@ int kafka_error_set(
     struct err *err, rd_kafka_resp_err_t error, const char *what);
 
 /* For a client's error callback or event: keeps in *err the first error
- * that no waiting can mend (authentication, fatal), and ignores the rest. */
+ * that no waiting can mend (authentication, fatal, a resource of the system),
+ * and ignores the rest. */
 void kafka_error_keep(rd_kafka_t *client, rd_kafka_resp_err_t error,
     const char *reason, struct err *err);
 

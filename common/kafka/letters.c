@@ -44,6 +44,7 @@ flight_bury(
 	struct dispatch_record letter, dispatch;
 	const struct range *source;
 	struct record record;
+	int sent_as;
 
 	sent_record(sent, &dispatch);
 	source = sent_source(sent, &dispatch);
@@ -62,7 +63,10 @@ flight_bury(
 	out.value = letter.value;
 	out.headers = letter.headers;
 	sent->final = true;
-	if (producer_send(flight->producer, &out, err) < 0)
+	sent_as = producer_send(flight->producer, &out, err);
+	if (sent_as == PRODUCER_FULL)
+		return err_bug(err, "a queue without an end is full");
+	if (sent_as < 0)
 		return err_prefix(err, "the dead letter to %s",
 		    (const char *)flight->dead->name.data);
 	sent->part->window.batch->buried++;

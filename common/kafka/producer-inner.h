@@ -4,7 +4,7 @@
 
 #include "kafka/producer.h"
 
-/* Makes the next client with a copy of conf; -1 EX_CONFIG. */
+/* Makes the next client with a copy of conf; -1 EX_CONFIG, EX_OSERR. */
 int producer_make_client(
     struct producer *producer, const rd_kafka_conf_t *conf, struct err *err);
 
@@ -15,9 +15,10 @@ struct producer_topic *producer_topic_of(
     const struct producer *producer, const rd_kafka_message_t *message);
 
 /* Sends a record that was refused together with others once more, alone.
- * False: that can't be done. */
-bool producer_send_again(
-    struct producer *producer, const rd_kafka_message_t *message);
+ * -1: that can't be done, and there is no report of it: EX_OSERR,
+ * EX_TEMPFAIL. */
+int producer_send_again(struct producer *producer,
+    const rd_kafka_message_t *message, struct err *err);
 
 /* Takes one report of a client. */
 void producer_take_report(struct producer *producer,

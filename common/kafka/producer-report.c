@@ -103,13 +103,37 @@ say_why(struct producer *producer, const struct producer_report *report,
 	    state_names[report->state]);
 }
 
+/* Only what a broker says of a record is the record's fault; an answer that
+ * can't be read is bad data too, but not the record's. */
 static int
 code_of(rd_kafka_resp_err_t error, enum producer_state state)
 {
+	int code = kafka_error_code(error);
+
 	if (state == PRODUCER_DELIVERED)
 		return 0;
-	return state == PRODUCER_UNPROVEN ? EX_TEMPFAIL
-					  : kafka_error_code(error);
+	if (state == PRODUCER_UNPROVEN ||
+	    (code == EX_DATAERR && !is_own_fault(error)))
+		return EX_TEMPFAIL;
+	return code;
+}
+
+/* True when the record is on its way again, alone, or that has failed and is
+ * reported. */
+static bool
+send_alone(struct producer *producer, const rd_kafka_message_t *message,
+    struct producer_report *report)
+{
+	struct err err;
+
+	if (!is_own_fault(message->err) || producer->abandoned)
+		return false;
+	if (producer_send_again(producer, message, &err) < 0) {
+		report->code = err.code;
+		report->why = err.text;
+		producer->report(report, producer->context);
+	}
+	return true;
 }
 
 void
@@ -125,8 +149,7 @@ producer_take_report(struct producer *producer,
 	};
 	char why[WHY_BYTES];
 
-	if (is_own_fault(message->err) && !alone && !producer->abandoned &&
-	    producer_send_again(producer, message))
+	if (!alone && send_alone(producer, message, &report))
 		return;
 	report.code = code_of(message->err, report.state);
 	if (report.code != 0) {

@@ -106,9 +106,9 @@ make_lone(struct producer *producer, struct err *err)
 	return producer_make_client(producer, producer->lone_conf, err);
 }
 
-bool
-producer_send_again(
-    struct producer *producer, const rd_kafka_message_t *message)
+int
+producer_send_again(struct producer *producer,
+    const rd_kafka_message_t *message, struct err *err)
 {
 	struct producer_record record = {
 	    .topic = producer_topic_of(producer, message),
@@ -118,17 +118,20 @@ producer_send_again(
 	    .record = message->_private,
 	};
 	rd_kafka_headers_t *headers = NULL;
-	struct err ignored;
+	rd_kafka_resp_err_t error;
 
-	if (record.topic == NULL || make_lone(producer, &ignored) < 0)
-		return false;
+	if (record.topic == NULL)
+		return err_bug(err, "a report of a topic that isn't known");
+	if (make_lone(producer, err) < 0)
+		return err_prefix(err, "refused with others, not sent alone");
 	rd_kafka_message_detach_headers(mutable(message), &headers);
-	if (send_to(producer, producer->client_count, &record, headers) ==
-	    RD_KAFKA_RESP_ERR_NO_ERROR)
-		return true;
+	error = send_to(producer, producer->client_count, &record, headers);
+	if (error == RD_KAFKA_RESP_ERR_NO_ERROR)
+		return 0;
 	if (headers != NULL)
 		rd_kafka_headers_destroy(headers);
-	return false;
+	return err_set(err, EX_TEMPFAIL,
+	    "refused with others, not sent alone: %s", rd_kafka_err2str(error));
 }
 
 size_t

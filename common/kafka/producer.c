@@ -39,8 +39,12 @@ producer_make_client(
 
 	client->handle = rd_kafka_new(RD_KAFKA_PRODUCER, own, why, sizeof(why));
 	if (client->handle == NULL) {
+		bool is_short = rd_kafka_last_error() ==
+		    RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE;
+
 		rd_kafka_conf_destroy(own);
-		return err_set(err, EX_CONFIG, "kafka: %s", why);
+		return err_set(
+		    err, is_short ? EX_OSERR : EX_CONFIG, "kafka: %s", why);
 	}
 	client->queue = rd_kafka_queue_get_main(client->handle);
 	rd_kafka_queue_io_event_enable(
@@ -60,8 +64,9 @@ make_clients(struct producer *producer, rd_kafka_conf_t *conf, struct err *err)
 		if (producer_make_client(producer, conf, err) < 0)
 			return -1;
 	for (size_t i = 0; i < count; i++)
-		rd_kafka_conf_set(
-		    conf, lone_settings[i][0], lone_settings[i][1], NULL, 0);
+		if (rd_kafka_conf_set(conf, lone_settings[i][0],
+			lone_settings[i][1], NULL, 0) != RD_KAFKA_CONF_OK)
+			return err_bug(err, "librdkafka refuses a setting");
 	return 0;
 }
 

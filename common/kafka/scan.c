@@ -10,8 +10,11 @@ scan_start(struct scan *scan, uint64_t deadline_us, struct err *err)
 		return -1;
 	for (uint32_t i = 0; i < source->count; i++)
 		scan->unfinished += source->points[i].offset < source->ends[i];
-	return consumer_start(&scan->consumer, source->client, source->topic,
-	    source->points, source->ends, source->count, err);
+	if (consumer_start(&scan->consumer, source->client, source->topic,
+		source->points, source->ends, source->count, err) < 0)
+		return -1;
+	scan->consumer.watch.partitions = source->topic_count;
+	return 0;
 }
 
 void

@@ -150,7 +150,7 @@ is_made_again() {
 	exec 7>&-
 	wait "$pid" || status=$?
 	[ "$status" = 78 ]
-	[ "$(<"$err")" = "offset-commit: error: $topic[0]: committed was 5, now nothing is: the topic was deleted and created again, or the group's offsets were deleted" ]
+	[ "$(<"$err")" = "offset-commit: error: $topic[0]: committed was 5, now nothing is: the topic was deleted and created again, or the group's offsets were deleted or expired" ]
 	[ -z "$(kafka_committed "$group" "$topic")" ]
 }
 

@@ -190,7 +190,7 @@ what_stood_and_is_gone_ends_it(void **state)
 	assert_int_equal(err.code, EX_CONFIG);
 	assert_string_equal(err.text,
 	    "t[0]: committed was 20, now nothing is: the topic was deleted and "
-	    "created again, or the group's offsets were deleted");
+	    "created again, or the group's offsets were deleted or expired");
 }
 
 static void
