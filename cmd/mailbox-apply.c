@@ -336,6 +336,7 @@ apply(struct err *err)
 
 	stream_in_init(&in, STDIN_FILENO, STREAM_RECORDS);
 	stream_out_init(&out, STDOUT_FILENO);
+	queue.strict = options.strict;
 	if (look_at_nodes(err) == 0 && begin(err) == 0)
 		result = run(err);
 	release();

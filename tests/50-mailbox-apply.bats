@@ -94,6 +94,24 @@ setup() {
 	[[ ${lines[0]} == *'"payload":{"text":"text 1"}'* ]]
 }
 
+@test "--strict: a conflict is a stop, once: 65 behind its receipt" {
+	start a --appendonly yes --aof-load-truncated no
+	{
+		echo '{"conversation_id":"c","conversation_seq":1,"to":["lou"],"sender":"x"}'
+		echo '{"conversation_id":"c","conversation_seq":1,"to":["lou"],"sender":"x","payload":"other"}'
+		echo '{"conversation_id":"c","conversation_seq":2,"to":["lou"],"sender":"x"}'
+	} | stream >in
+	run -65 --separate-stderr bash -c \
+		"mailbox-apply --strict -n 4 -r $R <in >receipts"
+	expect_message 'mailbox-apply: error: dispatch[3] offset 1: another digest than that of offset 0, which has its place: both are in quarantine: --strict stops here'
+	run -75 bash -c 'stream-dump <receipts >out' # no end
+	run -0 jq -c 'select(.batch == 2) | [.in, .out, .dead]' out
+	[ "$output" = '[3,2,1]' ]
+	run ! grep -q '"end"' out
+	[ "$(redis_cli a HLEN "qim:{3}:quarantine")" = 2 ]
+	run -0 mailbox-apply --strict -n 4 -r "$R" <in
+}
+
 @test "what can't be decoded is in quarantine, and the mark passes it" {
 	start a
 	{

@@ -49,6 +49,18 @@ queue_add(struct queue *queue, struct stream_item *item, int64_t *due,
 	return &unit->work;
 }
 
+static void
+keep_conflict(struct queue *queue, const struct entry *entry)
+{
+	if (queue->conflict.code == 0)
+		err_set(&queue->conflict, EX_DATAERR,
+		    "%s[%lu] offset %lld: another digest than that of offset "
+		    "%lld, which has its place: both are in quarantine: "
+		    "--strict stops here, started again it goes on behind it",
+		    queue->mailbox->topic, (unsigned long)entry->partition,
+		    (long long)entry->offset, (long long)entry->first);
+}
+
 /* What went to quarantine is for a person to look at: where it stands, not
  * what it says. */
 static void
@@ -89,7 +101,9 @@ count_unit(struct queue *queue, const struct unit *unit)
 	if (queue->receipt_start_us == 0)
 		queue->receipt_start_us = unit->start_us;
 	for (size_t i = 0; dead > 0 && i < work->count; i++)
-		if (work->entries[i].state == ENTRY_CONFLICT ||
+		if (work->entries[i].state == ENTRY_CONFLICT && queue->strict)
+			keep_conflict(queue, &work->entries[i]);
+		else if (work->entries[i].state == ENTRY_CONFLICT ||
 		    work->entries[i].state == ENTRY_BAD)
 			tell_dead(queue, &work->entries[i]);
 }
@@ -125,16 +139,21 @@ queue_finish(struct queue *queue, struct stream_out *out, struct err *err)
 {
 	while (queue->first != NULL && work_is_done(&queue->first->work)) {
 		struct unit *unit = queue->first;
+		bool ends_batch = !unit->item.batch.more;
 		int result = 0;
 
 		count_unit(queue, unit);
-		if (!unit->item.batch.more)
+		if (ends_batch)
 			result = write_receipt(queue, unit, out, err);
 		queue->first = unit->next;
 		queue->bytes -= bytes_of(unit);
 		free_unit(unit);
 		if (result < 0)
 			return -1;
+		if (ends_batch && queue->conflict.code != 0) {
+			*err = queue->conflict;
+			return -1;
+		}
 	}
 	return 0;
 }

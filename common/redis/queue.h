@@ -8,15 +8,17 @@
 #include "redis/work.h"
 #include "stream/stream.h"
 
-/* Zeros but for `mailbox` are an empty one. */
+/* Zeros but for `mailbox` and `strict` are an empty one. */
 struct queue {
 	const struct mailbox *mailbox;
+	bool strict; /* a conflict ends it */
 	struct unit *first, *last;
 	uint64_t batches; /* begun, and without their receipts */
 	uint64_t bytes; /* memory held */
 	struct receipt receipt; /* of the batch whose parts are counted */
 	uint64_t receipt_start_us;
 	uint64_t in, out, dead; /* of all receipts */
+	struct err conflict; /* the first one, when strict; code 0: none */
 	uint64_t quarantined; /* seen, and when that may be told again */
 	uint64_t tell_us;
 };
@@ -26,7 +28,9 @@ struct queue {
 struct work *queue_add(struct queue *queue, struct stream_item *item,
     int64_t *due, struct err *err);
 
-/* Writes the receipts of the batches at the head that are done. */
+/* Writes the receipts of the batches at the head that are done.  -1: as
+ * stream_out_receipt(); EX_DATAERR, when strict, behind the receipt of a batch
+ * with a conflict, which stands in quarantine then and is below the mark. */
 int queue_finish(struct queue *queue, struct stream_out *out, struct err *err);
 
 /* Frees all, done or not. */
