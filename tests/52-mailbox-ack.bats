@@ -117,13 +117,53 @@ device() {
 	messages 1 5 | fill
 	redis_cli a ZADD 'qim:{3}:mark' 2 'dispatch partitions=4 nodes=1 place=0'
 	[ "$(batch)" = '["phone",0,2,2] 1 2' ]
-	# A batch that the mark no longer reaches isn't out any more.
-	redis_cli a ZADD 'qim:{3}:mark' 1 'dispatch partitions=4 nodes=1 place=0'
-	[ "$(batch)" = '["phone",0,1,1] 1' ]
 	redis_cli a DEL 'qim:{3}:mark'
-	[ "$(batch)" = '["phone",0,0,0]' ]
+	run -0 mailbox-read -n 4 -r "$R" batch -u lou -d new
+	[ "$output" = '{"device":"new","from":0,"to":0,"count":0}' ]
 	run -0 mailbox-read -n 4 -r "$R" batch -u nobody -d phone
 	[ "$output" = '{"device":"phone","from":0,"to":0,"count":0}' ]
+}
+
+@test "above the mark: told so, and the batch that is out stays: 65" {
+	local mark='dispatch partitions=4 nodes=1 place=0'
+	messages 1 5 | fill
+	batch -c 2
+	redis_cli a ZADD 'qim:{3}:mark' 1 "$mark"
+	run -65 mailbox-read -n 4 -r "$R" batch -u lou -d phone
+	expect_message "-d: 'phone': its cursor is 0, and it was given up to 2, but the mark is 1: nothing more until the mark has caught up"
+	[[ $(device phone) == '0 2 '* ]]
+	ack -d phone --from 0 --to 2
+	run -65 mailbox-read -n 4 -r "$R" batch -u lou -d phone
+	expect_message "its cursor is 2, and it was given up to 2, but the mark is 1"
+	redis_cli a DEL 'qim:{3}:mark'
+	run -65 mailbox-read -n 4 -r "$R" batch -u lou -d phone
+	expect_message "but the mark is 0"
+	messages 1 5 | fill
+	[ "$(batch)" = '["phone",2,5,3] 3 4 5' ]
+}
+
+@test "a floor or a device that nobody of us has written: 65" {
+	messages 1 9 | fill
+	local value huge
+	printf -v huge '%0400d' 0
+	for value in '9 5 1' "${huge//0/9} ${huge//0/9} 1" '1 1' '1 1 1 1' \
+		'-1 1 1' '1.5 2 1' '0x1 2 1' '1 inf 1' '1 9007199254740992 1' \
+		'1 1 9007199254740992' $'1 1 1\n' ''; do
+		redis_cli a HSET 'qim:{3}:device:lou' phone "$value"
+		run -65 mailbox-read -n 4 -r "$R" batch -u lou -d phone
+		expect_message 'qim:{3}:device:lou: ERR not the cursor of a device'
+		run -65 ack -d phone --from 9 --to 5
+		expect_message 'qim:{3}:device:lou: ERR not the cursor of a device'
+	done
+	redis_cli a HSET 'qim:{3}:device:lou' phone '0 0 1'
+	for value in inf -inf -1 1.5 9007199254740992; do
+		redis_cli a ZADD 'qim:{3}:floor' "$value" lou
+		run -65 mailbox-read -n 4 -r "$R" batch -u lou -d phone
+		expect_message 'ERR not a floor: qim:{3}:floor'
+		run -65 ack -d phone --from 0 --to 0
+		expect_message 'ERR not a floor: qim:{3}:floor'
+	done
+	[ "$(device phone)" = '0 0 1' ]
 }
 
 @test "below the floor: told so, and the loss can be acknowledged" {

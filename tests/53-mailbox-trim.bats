@@ -489,6 +489,10 @@ loses_some() {
 		status=0 applied=
 		kill -0 "$applier" 2>/dev/null || applied=1
 		read_mailbox batch -u lou -d phone -c 20 >batch 2>batch.err || status=$?
+		# The mark is taken away for a moment, see the applier.
+		if [ "$status" = 65 ] && grep -q 'the mark has caught up' batch.err; then
+			continue
+		fi
 		if [ "$status" = 65 ]; then
 			read -r from to < <(sed -n 's/.*--from \([0-9]*\) --to \([0-9]*\) .*/\1 \2/p' batch.err)
 			seq -f 'lost %.0f' $((from + 1)) "$to" >>got
@@ -518,7 +522,18 @@ loses_some() {
 	run -65 trim --box-count 5
 	expect_message 'qim:{3}:box:lou: ERR a device without a cursor: qim:{3}:device:lou'
 	[[ $output == *'"complete":false}'* ]]
+	key HSET device:lou phone '9 5 1'
+	run -65 trim --box-count 5
+	expect_message 'ERR a device without a cursor: qim:{3}:device:lou'
 	key DEL device:lou
+	local floor
+	for floor in inf -inf 1.5 -1 9007199254740992; do
+		key ZADD floor "$floor" lou
+		run -65 trim --box-count 5
+		expect_message 'qim:{3}:box:lou: ERR not a floor: qim:{3}:floor'
+	done
+	key DEL floor
+	[ "$(key ZCARD box:lou)" = 10 ]
 	key HSET log:c 1 x
 	run -65 trim --bodies 5
 	expect_message 'qim:{3}:log:c: ERR not a claim: 1'

@@ -8,26 +8,24 @@
  * exact. */
 
 /* KEYS: device, box, mark, floor.  ARGV: device, user, most.
- * {cursor, to, floor, {member, mailbox_seq, ...}} */
-static const struct script give = {
+ * {cursor, to, floor, mark, {member, mailbox_seq, ...}} */
+static const struct script give = {DEVICE_LUA
     "local time = redis.call('TIME')\n"
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)\n"
     "local mark = redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')\n"
     "mark = tonumber(mark[2] or 0)\n"
-    "local floor = tonumber(redis.call('ZSCORE', KEYS[4], ARGV[2]) or 0)\n"
+    "local floor, wrong = floor_of(KEYS[4], ARGV[2])\n"
+    "if not floor then return wrong end\n"
     "local cursor, to = floor, floor\n"
     "local text = redis.call('HGET', KEYS[1], ARGV[1])\n"
     "if text then\n"
-    "  cursor, to = text:match('^(%d+) (%d+) %d+$')\n"
-    "  cursor, to = tonumber(cursor), tonumber(to)\n"
+    "  cursor, to = device(text)\n"
     "  if not to then\n"
     "    return redis.error_reply('ERR not the cursor of a device')\n"
     "  end\n"
     "end\n"
     "local entries = {}\n"
-    /* Only where somebody has taken the mark away. */
-    "if to > mark then to = cursor end\n"
-    "if cursor >= floor then\n"
+    "if cursor >= floor and to <= mark then\n"
     "  local out = to > cursor\n"
     "  entries = redis.call('ZRANGE', KEYS[2],\n"
     "    string.format('(%.0f', cursor),\n"
@@ -39,19 +37,19 @@ static const struct script give = {
     "end\n"
     "redis.call('HSET', KEYS[1], ARGV[1],\n"
     "  string.format('%.0f %.0f %.0f', cursor, to, now))\n"
-    "return {cursor, to, floor, entries}\n",
+    "return {cursor, to, floor, mark, entries}\n",
     ""};
 
 /* KEYS: device, floor.  ARGV: device, user, from, to.
  * {moved, cursor, to, floor}; nil: no such device. */
-static const struct script take = {
+static const struct script take = {DEVICE_LUA
     "local time = redis.call('TIME')\n"
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)\n"
-    "local floor = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[2]) or 0)\n"
+    "local floor, wrong = floor_of(KEYS[2], ARGV[2])\n"
+    "if not floor then return wrong end\n"
     "local text = redis.call('HGET', KEYS[1], ARGV[1])\n"
     "if not text then return false end\n"
-    "local cursor, out = text:match('^(%d+) (%d+) %d+$')\n"
-    "cursor, out = tonumber(cursor), tonumber(out)\n"
+    "local cursor, out = device(text)\n"
     "if not out then\n"
     "  return redis.error_reply('ERR not the cursor of a device')\n"
     "end\n"
@@ -129,6 +127,19 @@ tell_loss(struct slice device, uint64_t cursor, uint64_t out, uint64_t floor,
 	    (unsigned long long)cursor, (unsigned long long)floor, batch);
 }
 
+/* Above the mark: what it was given will be there again. */
+static int
+tell_mark(struct slice device, uint64_t cursor, uint64_t out, uint64_t mark,
+    struct err *err)
+{
+	return err_set(err, EX_DATAERR,
+	    "-d: '%.*s': its cursor is %llu, and it was given up to %llu, but "
+	    "the mark is %llu: nothing more until the mark has caught up",
+	    (int)device.bytes, (const char *)device.data,
+	    (unsigned long long)cursor, (unsigned long long)out,
+	    (unsigned long long)mark);
+}
+
 static int
 show_given(struct reader *reader, struct slice device,
     const struct reply *reply, device_given *first, reader_message *show,
@@ -136,15 +147,18 @@ show_given(struct reader *reader, struct slice device,
 {
 	struct given given = {.device = device,
 	    .from = number(reply->items, 0),
-	    .to = number(reply->items, 1)};
+	    .to = number(reply->items, 1),
+	    .count = reply->items[4].count / 2};
 	uint64_t floor = number(reply->items, 2);
+	uint64_t mark = number(reply->items, 3);
 
 	if (given.from < floor)
 		return tell_loss(device, given.from, given.to, floor, err);
-	given.count = reply->items[3].count / 2;
+	if (given.to > mark)
+		return tell_mark(device, given.from, given.to, mark, err);
 	if (first(&given, err) < 0)
 		return -1;
-	return reader_show_entries(reader, &reply->items[3], show, err);
+	return reader_show_entries(reader, &reply->items[4], show, err);
 }
 
 int
@@ -163,7 +177,7 @@ device_batch(struct reader *reader, struct slice device, uint64_t most,
 	commands_slice(commands, device);
 	commands_slice(commands, reader->user);
 	commands_u64(commands, most);
-	if (run(reader, &give, 4, err) < 0)
+	if (run(reader, &give, 5, err) < 0)
 		return -1;
 	reply = reader_keep(reader, 0);
 	if (reply.type == REPLY_ARRAY)

@@ -1,3 +1,4 @@
+#include "redis/device.h"
 #include "redis/trim.h"
 
 /* Entries that one call removes. */
@@ -12,9 +13,10 @@
  *
  * KEYS: box, device, floor, mark.  ARGV: user, count, age, ms of silence,
  * step; 1: write nothing.  {removed, held, more} */
-static struct script cut = {
+static struct script cut = {DEVICE_LUA
     "local box = KEYS[1]\n"
-    "local floor = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or 0)\n"
+    "local floor, wrong = floor_of(KEYS[3], ARGV[1])\n"
+    "if not floor then return wrong end\n"
     "local mark = redis.call('ZRANGE', KEYS[4], 0, 0, 'WITHSCORES')[2]\n"
     "if not mark then return {0, 0, 0} end\n"
     "local above = string.format('(%.0f', floor)\n"
@@ -33,13 +35,13 @@ static struct script cut = {
     "  local time = redis.call('TIME')\n"
     "  local heard = time[1] * 1000 - tonumber(ARGV[4])\n"
     "  for _, text in ipairs(redis.call('HVALS', KEYS[2])) do\n"
-    "    local cursor, seen = text:match('^(%d+) %d+ (%d+)$')\n"
+    "    local cursor, to, seen = device(text)\n"
     "    if not seen then\n"
     "      return redis.error_reply('ERR a device without a cursor: ' ..\n"
     "        KEYS[2])\n"
     "    end\n"
-    "    if tonumber(seen) > heard and tonumber(cursor) < goal then\n"
-    "      goal = tonumber(cursor)\n"
+    "    if seen > heard and cursor < goal then\n"
+    "      goal = cursor\n"
     "      held = 1\n"
     "    end\n"
     "  end\n"

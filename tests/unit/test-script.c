@@ -194,7 +194,8 @@ test_other_forms(void **unused)
 {
 	static const char *const forms[] = {":1\r\n", "$1\r\nx\r\n", "*0\r\n",
 	    "$-1\r\n", "*3\r\n:1\r\n:1\r\n:1\r\n",
-	    "*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n"};
+	    "*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n",
+	    "*6\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n"};
 
 	(void)unused;
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
