@@ -219,6 +219,25 @@ done_is() {
 	done_is 1 3 0 0 0
 }
 
+@test "times: what is no mark, or above the mark, makes nothing old" {
+	messages 1 10 | fill
+	local member
+	for member in -1 1e1 0x5 5.0 inf ' 5' $'5\n' x '' 11 9007199254740992; do
+		key DEL times
+		seen 20 "$member"
+		run -0 trim --box-days 3 --bodies 3 --retention-days 14 --dry-run
+		dry=true done_is 0 0 0 7 0
+	done
+	key DEL times
+	seen 20 10
+	redis_cli a ZADD 'qim:{3}:mark' 5 'dispatch partitions=4 nodes=1 place=0'
+	run -0 trim --box-days 3 --bodies 3 --retention-days 14
+	done_is 0 0 0 7 0
+	messages 1 10 | fill
+	run -0 trim --box-days 3 --bodies 3 --retention-days 14
+	done_is 1 10 0 0 7
+}
+
 @test "times: one a day, none of the future, one beyond all rules" {
 	messages 1 5 | fill
 	trim --box-count 100

@@ -7,7 +7,8 @@
 
 /* Looks up the ages, and writes down the mark of now where the last one is a
  * day old.  What is told of the future was written by a clock that went
- * wrong.  Of what is older than any rule the newest stays.
+ * wrong.  Of what is older than any rule the newest stays.  What is above the
+ * mark, or no mark at all, makes nothing old.
  *
  * KEYS: times, mark.  ARGV: ms of the box, of the claims, a day's, the most
  * that is kept; 1: write nothing.  {mark, box, claim} */
@@ -34,7 +35,9 @@ static struct script look = {
     "  end\n"
     "end\n"
     "local function age(ms)\n"
-    "  return tonumber(ms ~= '' and last(ms)[1] or 0)\n"
+    "  local text = ms ~= '' and last(ms)[1] or ''\n"
+    "  local seen = text:find('^%d+$') and tonumber(text) or 0\n"
+    "  return seen <= tonumber(mark or 0) and seen or 0\n"
     "end\n"
     "return {tonumber(mark or 0), age(ARGV[1]), age(ARGV[2])}\n",
     ""};
@@ -85,6 +88,15 @@ ask_ages(struct trim *trim, const struct stem *stem)
 	commands_u64(commands, trim->rules->dry_run);
 }
 
+/* A Redis that answers anything else has nothing that is old. */
+static uint64_t
+take_age(const struct reply *reply)
+{
+	return reply->type == REPLY_INTEGER && reply->integer > 0
+	    ? (uint64_t)reply->integer
+	    : 0;
+}
+
 /* Checks the partition's mark, then takes its ages. */
 static int
 read_ages(struct trim *trim, uint32_t partition, struct err *err)
@@ -105,8 +117,8 @@ read_ages(struct trim *trim, uint32_t partition, struct err *err)
 	reply = &trim->client->replies[0];
 	if (trim_check(trim, reply, 3, err) < 0)
 		return -1;
-	ages->box = (uint64_t)reply->items[1].integer;
-	ages->claim = (uint64_t)reply->items[2].integer;
+	ages->box = take_age(&reply->items[1]);
+	ages->claim = take_age(&reply->items[2]);
 	return 0;
 }
 
