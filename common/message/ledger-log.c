@@ -20,12 +20,8 @@ static int
 raise_view(struct ledger *ledger, struct table_key key, uint64_t score,
     bool due, struct err *err)
 {
-	struct view *view;
-	bool added;
+	struct view *view = ledger_view(ledger, key);
 
-	if (key_is_none(key))
-		return ledger_memory(err);
-	view = table_take(&ledger->views, key, &added);
 	if (view == NULL)
 		return ledger_memory(err);
 	if (view->most < score)

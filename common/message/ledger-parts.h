@@ -71,6 +71,10 @@ key_is_none(struct table_key key)
 struct slot *ledger_slot(struct ledger *ledger, uint32_t partition,
     struct slice conversation, uint64_t seq, uint32_t chunk, bool add);
 
+/* The view of a key, added where there is none; NULL: no memory, for the key
+ * or the view. */
+struct view *ledger_view(struct ledger *ledger, struct table_key key);
+
 /* What a slot's key stands for. */
 uint32_t slot_partition(const struct slot *slot);
 uint64_t slot_seq(const struct slot *slot);

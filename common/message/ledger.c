@@ -196,17 +196,22 @@ ledger_claim(struct ledger *ledger, uint32_t partition,
 	    "the claim's body isn't what its digest is of", err);
 }
 
+struct view *
+ledger_view(struct ledger *ledger, struct table_key key)
+{
+	bool added;
+
+	return key_is_none(key) ? NULL
+				: table_take(&ledger->views, key, &added);
+}
+
 /* Takes the greater, as a scan may give a member again. */
 static int
 take_view(struct ledger *ledger, struct table_key key, uint64_t score,
     struct err *err)
 {
-	struct view *view;
-	bool added;
+	struct view *view = ledger_view(ledger, key);
 
-	if (key_is_none(key))
-		return ledger_memory(err);
-	view = table_take(&ledger->views, key, &added);
 	if (view == NULL)
 		return ledger_memory(err);
 	if (view->got < score)
