@@ -457,5 +457,6 @@ main(void)
 		test_pick_damaged, begin_pick, end_pick),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -552,5 +552,6 @@ main(void)
 	    cmocka_unit_test(test_table_walk),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, start, stop);
 }

@@ -248,5 +248,6 @@ main(void)
 	    cmocka_unit_test(test_cursors),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
