@@ -91,7 +91,7 @@ options_take_long() {
 # options_parse VALUES WORD...
 options_parse() {
 	local values=" $1 --stage --tap --connect-ms " wanting='' word
-	local flags=" -h -q -V -v --check --help --quiet --version --verbose "
+	local flags=" -h -q -V -v --check --once --help --quiet --version --verbose "
 	shift
 	for word; do
 		if [[ -n $wanting ]]; then

@@ -137,7 +137,7 @@ gone() {
 		grep -qx "qim-fanout: info: $name: pid $pid: started" <<<"$stderr"
 		grep -qx "qim-fanout: info: $name: pid $pid: exit 0" <<<"$stderr"
 	done
-	run -0 --separate-stderr fan
+	run -0 --separate-stderr fan --once
 	[ -z "$stderr" ]
 }
 
