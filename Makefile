@@ -18,7 +18,9 @@ WARN = -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes \
 HARDEN = -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
 OPT = -O2 -g
 # What the user gives in CFLAGS and LDFLAGS comes last.
-ALL_CFLAGS = $(CSTD) $(WARN) $(OPT) $(HARDEN) -Icommon -MMD -MP $(CFLAGS)
+# `make B=build/fail FAILPOINTS=1`: programs that die where a test says.
+FAIL = $(if $(FAILPOINTS),-DQIM_FAILPOINTS)
+ALL_CFLAGS = $(CSTD) $(WARN) $(OPT) $(HARDEN) $(FAIL) -Icommon -MMD -MP $(CFLAGS)
 ALL_LDFLAGS = -pie -Wl,-z,relro,-z,now -Wl,--as-needed $(LDFLAGS)
 
 # One line per binary: the libraries it links.
@@ -95,9 +97,13 @@ demo:
 	$(MAKE) all
 	tests/demo/run $(INPUT)
 
+# What tests/faults kills at named points.
+fail:
+	$(MAKE) B=$(B)/fail FAILPOINTS=1 all
+
 check:
 	tests/setup kafka
-	$(MAKE) all units
+	$(MAKE) all units fail
 	tests/run check
 
 check-quick: all units
@@ -105,7 +111,7 @@ check-quick: all units
 
 check-long:
 	tests/setup kafka
-	$(MAKE) all units
+	$(MAKE) all units fail
 	tests/run long
 
 ASAN = -fsanitize=address,undefined -fno-sanitize-recover=undefined \
@@ -174,7 +180,7 @@ help:
 	@echo 'make uninstall     what install has put there'
 	@echo 'make clean         remove $(B)'
 
-.PHONY: all units demo check check-quick check-long check-asan \
+.PHONY: all units fail demo check check-quick check-long check-asan \
 	check-valgrind bench lint install uninstall clean help
 .SECONDARY:
 -include $(COMMON:.o=.d) $(PROGRAMS:%=$(B)/cmd/%.d)

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/failpoint.h"
+
 ssize_t
 io_read(int fd, void *data, size_t bytes, struct err *err)
 {
@@ -48,6 +50,7 @@ int
 io_write_all(int fd, struct iovec *pieces, int count, struct err *err)
 {
 	advance(&pieces, &count, 0);
+	FAILPOINT_CUT(fd, pieces, count);
 	while (count > 0) {
 		ssize_t put = writev(fd, pieces, count);
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "base/msg.h"
 #include "kafka/answer.h"
 
@@ -146,6 +147,7 @@ say_done(const struct committer *committer, uint64_t took_us)
 static void
 take_success(struct committer *committer)
 {
+	FAILPOINT("after-commit");
 	say_done(committer, clock_us() - committer->sent_us);
 	commits_succeed(&committer->commits);
 	committer->trouble_us = 0;
@@ -204,8 +206,10 @@ send_commit(struct committer *committer, struct err *err)
 		return 0;
 	}
 	list = list_sent(&committer->commits, count);
+	FAILPOINT("before-commit");
 	error = rd_kafka_commit_queue(
 	    committer->client->handle, list, committer->queue, NULL, NULL);
+	FAILPOINT("after-commit-sent");
 	rd_kafka_topic_partition_list_destroy(list);
 	if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
 		return take_result(committer, error, err);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/failpoint.h"
 #include "base/msg.h"
 #include "kafka/error.h"
 #include "stream/pack.h"
@@ -224,6 +225,7 @@ consumer_poll(struct consumer *consumer, int timeout_ms,
 	if (consumer->message->err != RD_KAFKA_RESP_ERR_NO_ERROR)
 		return take_event(consumer, item, err);
 	watch_note(&consumer->watch, true);
+	FAILPOINT("after-poll");
 	return take_record(consumer, item, err);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "kafka/flight-parts.h"
 
 /* How long to wait for reports when librdkafka's queue is full. */
@@ -128,6 +129,8 @@ on_report(const struct producer_report *report, void *context)
 		return;
 	}
 	flight->counts[PRODUCER_DELIVERED]++;
+	if (sent->part->window.batch->pending > 1)
+		FAILPOINT("after-partial-dr");
 	settle(flight, sent->part, true);
 }
 
@@ -323,6 +326,7 @@ flight_take(struct flight *flight, struct stream_item *item)
 		return -1;
 	window_begin(&flight->window, &part->window, bytes, more);
 	result = send_records(flight, part);
+	FAILPOINT("after-enqueue");
 	part->receipt = flight->sums;
 	part->enqueue_start_us = flight->enqueue_start_us;
 	part->enqueue_end_us = clock_us();

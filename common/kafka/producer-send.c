@@ -1,6 +1,7 @@
 /* A record on its way to librdkafka. */
 #include <stdlib.h>
 
+#include "base/failpoint.h"
 #include "kafka/error.h"
 #include "kafka/producer-inner.h"
 #include "stream/record.h"
@@ -183,6 +184,7 @@ producer_send(struct producer *producer, const struct producer_record *record,
 	else if (make_lone(producer, err) < 0)
 		return -1;
 	error = send_to(producer, client, &placed, headers);
+	FAILPOINT("after-produce");
 	if (error == RD_KAFKA_RESP_ERR_NO_ERROR)
 		return PRODUCER_SENT;
 	if (headers != NULL)

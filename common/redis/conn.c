@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/failpoint.h"
+
 /* Longest array believed: more than any command of ours can ask for. */
 #define ITEMS_MAX (1 << 20)
 
@@ -172,6 +174,10 @@ conn_events(const struct conn *conn)
 int
 conn_write(struct conn *conn, struct err *err)
 {
+	FAILPOINT_CUT(conn->context->fd,
+	    (&(struct iovec){
+		(void *)(uintptr_t)conn->out.data, conn->out.bytes}),
+	    1);
 	while (conn->out.bytes > 0) {
 		ssize_t put = send(conn->context->fd, conn->out.data,
 		    conn->out.bytes, MSG_NOSIGNAL);

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "base/msg.h"
 
 #define PAUSE_LEAST_MS 20
@@ -90,13 +91,25 @@ make_id(char id[ROUND_ID_BYTES], struct err *err)
 }
 
 static int
+write_commands(struct shard *shard, struct err *err)
+{
+	if (conn_write(&shard->conn, err) < 0)
+		return -1;
+	if (shard->round.phase == ROUND_SENT && shard->conn.out.bytes == 0)
+		FAILPOINT("round-sent");
+	return 0;
+}
+
+static int
 send_commands(struct shard *shard, struct err *err)
 {
 	if (shard->commands.bytes.failed)
 		return err_memory(err, "round");
 	shard->asked_us = clock_us();
 	conn_send(&shard->conn, slice_of_buf(&shard->commands.bytes));
-	return conn_write(&shard->conn, err);
+	if (shard->round.phase == ROUND_SENT)
+		FAILPOINT_HALF("round-half-sent");
+	return write_commands(shard, err);
 }
 
 static int
@@ -289,9 +302,11 @@ move(struct shard *shard, short revents, struct err *err)
 		result = connect_node(shard, err);
 	}
 	if (result == 0 && (revents & POLLOUT) != 0)
-		result = conn_write(&shard->conn, err);
+		result = write_commands(shard, err);
 	if (result == 0 && (revents & ~POLLOUT) != 0) {
 		result = conn_read(&shard->conn, err);
+		if (shard->round.phase == ROUND_SENT)
+			FAILPOINT("reply-read");
 		end_silence(shard);
 		shard->asked_us = clock_us();
 	}

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include "base/failpoint.h"
 #include "base/msg.h"
 #include "stream/pack.h"
 #include "stream/stream.h"
@@ -141,6 +142,7 @@ stream_out_batch(struct stream_out *out, const struct batch *batch,
 	pack_array(buf, count);
 	out->batches += !batch->more;
 	out->records += count;
+	FAILPOINT_HALF("after-frame-write-half");
 	return write_frame(out, records, err);
 }
 
@@ -149,6 +151,7 @@ stream_out_receipt(struct stream_out *out, const struct receipt *receipt,
     const struct step *steps, uint32_t step_count, struct err *err)
 {
 	struct buf *buf = &out->head;
+	int result;
 
 	buf_reset(buf);
 	pack_map(buf, 7);
@@ -164,7 +167,11 @@ stream_out_receipt(struct stream_out *out, const struct receipt *receipt,
 	pack_steps(buf, &receipt->head, steps, step_count);
 	out->batches++;
 	out->records += receipt->in;
-	return write_frame(out, (struct slice){0}, err);
+	FAILPOINT("before-receipt");
+	FAILPOINT_HALF("after-receipt-half");
+	result = write_frame(out, (struct slice){0}, err);
+	FAILPOINT("after-receipt");
+	return result;
 }
 
 int
