@@ -10,6 +10,7 @@
  * stopped, and gets a line per partition on stdout.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ static const char synopsis[] =
     "usage: offset-commit [-hqVv] [--check] [--connect-ms ms] [--with-parent]\n"
     "                     -b brokers -g group [-F file] [-X name=value] ...\n"
     "                     [--interval ms] [--every-batch] [--dry-run]\n"
-    "                     [--lock-dir folder]\n"
+    "                     [--lock-dir folder] [--ready fd]\n"
     "                     [--set topic[:partitions]=where] ...\n";
 
 #define INTERVAL_MS 100
@@ -52,8 +53,9 @@ static struct options {
 	bool every_batch;
 	bool dry_run;
 	const char *lock_dir;
+	uint64_t ready_fd;
 	struct opt_list set;
-} options = {.interval_ms = NOT_GIVEN};
+} options = {.interval_ms = NOT_GIVEN, .ready_fd = NOT_GIVEN};
 
 static const struct opt table[] = {
     {'b', NULL, OPT_TEXT, &options.kafka.brokers},
@@ -64,6 +66,7 @@ static const struct opt table[] = {
     {0, "every-batch", OPT_FLAG, &options.every_batch},
     {0, "dry-run", OPT_FLAG, &options.dry_run},
     {0, "lock-dir", OPT_TEXT, &options.lock_dir},
+    {0, "ready", OPT_NUMBER, &options.ready_fd, 3, 65535, "fd"},
     {0, "set", OPT_LIST, &options.set},
     {0},
 };
@@ -92,6 +95,9 @@ check_options(struct err *err)
 	if (options.set.count > 0 && options.interval_ms != NOT_GIVEN)
 		return err_set(
 		    err, EX_CONFIG, "--interval: --set reads no batches");
+	if (options.set.count > 0 && options.ready_fd != NOT_GIVEN)
+		return err_set(
+		    err, EX_CONFIG, "--ready: --set reads no batches");
 	if (options.interval_ms == NOT_GIVEN)
 		options.interval_ms = INTERVAL_MS;
 	if (options.set.count > 0)
@@ -173,11 +179,37 @@ take_range(const struct range *range, struct err *err)
 }
 
 static int
+check_ready_fd(struct err *err)
+{
+	if (options.ready_fd != NOT_GIVEN &&
+	    fcntl((int)options.ready_fd, F_SETFD, FD_CLOEXEC) < 0)
+		return err_set(err, EX_CONFIG, "--ready: %d: %s",
+		    (int)options.ready_fd, strerror(errno));
+	return 0;
+}
+
+/* The first receipt: every stage before this one is connected.  Whoever wanted
+ * to know may have gone; that is no reason to stop. */
+static void
+say_ready(void)
+{
+	ssize_t ignored;
+
+	if (options.ready_fd == NOT_GIVEN)
+		return;
+	ignored = write((int)options.ready_fd, "ready\n", 6);
+	(void)ignored;
+	close((int)options.ready_fd);
+	options.ready_fd = NOT_GIVEN;
+}
+
+static int
 take_receipt(const struct item_head *head, struct err *err)
 {
 	for (uint32_t i = 0; i < head->src_count; i++)
 		if (take_range(&head->src[i], err) < 0)
 			return -1;
+	say_ready();
 	return 0;
 }
 
@@ -331,7 +363,7 @@ main(int argc, char **argv)
 	    argc, argv, table, 0, synopsis, &options.common, &err);
 	if (result == OPT_SHOWN)
 		return EX_OK;
-	if (result < 0 || check_options(&err) < 0 ||
+	if (result < 0 || check_options(&err) < 0 || check_ready_fd(&err) < 0 ||
 	    program_signals(&options.common, &err) < 0)
 		return msg_fail(&err);
 	result = work(&err);

@@ -476,6 +476,32 @@ holds() {
 	[ "$(committed)" = '0 5, 1 none' ]
 }
 
+@test "--ready FD: a line with the first receipt, then it is closed" {
+	mkfifo "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/ready"
+	offset_commit --ready 5 <"$BATS_TEST_TMPDIR/in" 3>&- \
+		5>"$BATS_TEST_TMPDIR/ready" &
+	pid=$!
+	exec 6>"$BATS_TEST_TMPDIR/in" 7<"$BATS_TEST_TMPDIR/ready"
+	(hello '[[0,0]]' && receipt 1 0,0,5 && finish 1) | makes
+	# All of hello, which is bin 32: c6 and a length.
+	bytes=$((5 + 16#$(xxd -s 1 -l 4 -p "$stream")))
+	head -c "$bytes" "$stream" >&6
+	run ! read -rt 0.3 -u 7
+	tail -c "+$((bytes + 1))" "$stream" >&6
+	[ "$(timeout 20 cat <&7)" = ready ]
+	exec 6>&- 7<&-
+	wait "$pid"
+	# Who asked may be gone.
+	offset_commit --ready 5 <"$stream" 5> >(:)
+}
+
+@test "--ready: a descriptor that isn't open, or nothing to be ready for: 78" {
+	run -78 --separate-stderr offset_commit --ready 77
+	expect_message 'offset-commit: error: --ready: 77: Bad file descriptor'
+	run -78 --separate-stderr offset_commit --ready 77 --set t=1
+	expect_message 'offset-commit: error: --ready: --set reads no batches'
+}
+
 @test "--dry-run reads all and commits nothing" {
 	set_to t:0=0
 	{ hello '[[0,0]]' && receipt 1 0,0,5 && finish 1; } | makes

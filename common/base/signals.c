@@ -5,16 +5,33 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/msg.h"
 
+unsigned signals_orphan_s = 30;
+
 static volatile sig_atomic_t stopping;
 static int wake[2] = {-1, -1};
-static char abandoned[128];
-static size_t abandoned_bytes;
+static pid_t bound_to; /* the parent with which this process ends, or 0 */
+static char abandoned[128], orphaned[128];
+
+static void
+abandon(const char *line)
+{
+	struct pollfd wait = {.fd = STDERR_FILENO, .events = POLLOUT};
+	ssize_t ignored;
+
+	/* Nobody waits for a log that takes nothing. */
+	if (poll(&wait, 1, 0) == 1) {
+		ignored = write(STDERR_FILENO, line, strlen(line));
+		(void)ignored;
+	}
+	_exit(EX_TEMPFAIL);
+}
 
 static void
 handle(int number)
@@ -22,17 +39,14 @@ handle(int number)
 	int saved = errno;
 	ssize_t ignored;
 
-	(void)number;
-	if (stopping) {
-		struct pollfd wait = {.fd = STDERR_FILENO, .events = POLLOUT};
-
-		/* Nobody waits for a log that takes nothing. */
-		if (poll(&wait, 1, 0) == 1)
-			ignored =
-			    write(STDERR_FILENO, abandoned, abandoned_bytes);
-		_exit(EX_TEMPFAIL);
-	}
+	if (number == SIGALRM)
+		abandon(orphaned);
+	if (stopping)
+		abandon(abandoned);
 	stopping = 1;
+	/* Nobody is left who could send the second signal. */
+	if (bound_to > 0 && getppid() != bound_to)
+		alarm(signals_orphan_s);
 	ignored = write(wake[1], "", 1);
 	(void)ignored;
 	errno = saved;
@@ -46,12 +60,16 @@ signals_init(struct err *err)
 
 	snprintf(abandoned, sizeof(abandoned),
 	    "%.80s: error: abandoned: second signal\n", msg_program());
-	abandoned_bytes = strlen(abandoned);
+	snprintf(orphaned, sizeof(orphaned),
+	    "%.60s: error: abandoned: not drained %u s after its parent's "
+	    "end\n",
+	    msg_program(), signals_orphan_s);
 	sigfillset(&action.sa_mask);
 	sigemptyset(&ignore.sa_mask);
 	if (pipe2(wake, O_CLOEXEC | O_NONBLOCK) < 0 ||
 	    sigaction(SIGTERM, &action, NULL) < 0 ||
 	    sigaction(SIGINT, &action, NULL) < 0 ||
+	    sigaction(SIGALRM, &action, NULL) < 0 ||
 	    sigaction(SIGPIPE, &ignore, NULL) < 0)
 		return err_set(err, EX_OSERR, "signals: %s", strerror(errno));
 	return 0;
@@ -69,13 +87,25 @@ signals_fd(void)
 	return wake[0];
 }
 
+/* The supervisor may have ended before this program could ask who its parent
+ * is, and without a parent that ends it would stay for ever. */
+static bool
+supervisor_is_gone(void)
+{
+	const char *text = getenv("QIM_SUPERVISOR");
+	long pid = text == NULL ? 0 : strtol(text, NULL, 10);
+
+	return pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+}
+
 int
 signals_end_with_parent(pid_t parent, struct err *err)
 {
+	bound_to = parent;
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0)
 		return err_set(
 		    err, EX_OSERR, "--with-parent: %s", strerror(errno));
-	if (getppid() != parent)
+	if (getppid() != parent || supervisor_is_gone())
 		return err_set(err, EX_TEMPFAIL, "--with-parent: it has ended");
 	return 0;
 }

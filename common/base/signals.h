@@ -5,6 +5,9 @@
  * intake on it, all others read on until their input ends, so that a Ctrl-C,
  * which reaches every stage, drains the chain.  A second signal ends the
  * process at once with 75; what it had not acknowledged is done again.
+ *
+ * A process that ends with its parent has nobody who could send that second
+ * signal: from the parent's end it has signals_orphan_s seconds to drain.
  */
 #ifndef QIM_BASE_SIGNALS_H
 #define QIM_BASE_SIGNALS_H
@@ -24,7 +27,12 @@ bool signals_stopping(void);
 int signals_fd(void);
 
 /* Asks the kernel for a SIGTERM when the parent ends, which was `parent` when
- * this program began; 0 or -1 EX_TEMPFAIL when it has ended already. */
+ * this program began.  0, or -1 EX_TEMPFAIL when it has ended already, or the
+ * process has that QIM_SUPERVISOR in the environment gives the pid of: a
+ * supervisor that ended before this program began was never its parent. */
 int signals_end_with_parent(pid_t parent, struct err *err);
+
+/* Read by signals_init() and when the signal comes; 30. */
+extern unsigned signals_orphan_s;
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * base: numbers and lists of options, masking, lines, locks, base64, views.
+ * base: numbers and lists of options, masking, lines, locks, signals, base64,
+ * views.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@
 #include "base/lock.h"
 #include "base/msg.h"
 #include "base/opt.h"
+#include "base/signals.h"
 #include "stream/base64.h"
 #include "stream/guard.h"
 #include "stream/view.h"
@@ -357,6 +360,80 @@ remove_locks(void)
 	rmdir(lock_parent);
 }
 
+/* In a child of its own: waits for signals, ends with `parent`, never drains.
+ * Tells on `ready` that it is there. */
+static _Noreturn void
+hang(pid_t parent, int ready)
+{
+	struct err err;
+
+	signals_orphan_s = 1;
+	if (signals_init(&err) < 0 || signals_end_with_parent(parent, &err) < 0)
+		_exit(err.code);
+	if (write(ready, "", 1) != 1)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+/* The status of a process whose parent ends, and of nobody else's child. */
+static int
+orphan_status(void)
+{
+	pid_t parent, orphan;
+	int status, ready[2];
+	char byte;
+
+	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	assert_int_equal(pipe(ready), 0);
+	parent = fork();
+	if (parent == 0) {
+		if (fork() == 0)
+			hang(getppid(), ready[1]);
+		_exit(read(ready[0], &byte, 1) == 1 ? 0 : 1);
+	}
+	assert_int_equal(waitpid(parent, &status, 0), parent);
+	assert_int_equal(status, 0);
+	orphan = waitpid(-1, &status, 0);
+	assert_true(orphan > 0 && orphan != parent);
+	close(ready[0]);
+	close(ready[1]);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void
+test_orphan(void **state)
+{
+	(void)state;
+	alarm(30); /* rather than wait for ever */
+	assert_int_equal(orphan_status(), EX_TEMPFAIL);
+	alarm(0);
+}
+
+/* A pid that nobody has any more. */
+static void
+test_supervisor_gone(void **state)
+{
+	pid_t gone = fork();
+	char text[32];
+	struct err err;
+
+	(void)state;
+	if (gone == 0)
+		_exit(0);
+	assert_int_equal(waitpid(gone, NULL, 0), gone);
+	snprintf(text, sizeof(text), "%d", (int)gone);
+	assert_int_equal(setenv("QIM_SUPERVISOR", text, 1), 0);
+	assert_int_equal(signals_end_with_parent(getppid(), &err), -1);
+	assert_int_equal(err.code, EX_TEMPFAIL);
+	snprintf(text, sizeof(text), "%d", (int)getppid());
+	assert_int_equal(setenv("QIM_SUPERVISOR", text, 1), 0);
+	assert_int_equal(signals_end_with_parent(getppid(), &err), 0);
+	assert_int_equal(prctl(PR_SET_PDEATHSIG, 0), 0);
+	unsetenv("QIM_SUPERVISOR");
+}
+
 int
 main(void)
 {
@@ -368,6 +445,8 @@ main(void)
 	    cmocka_unit_test(test_lock_names),
 	    cmocka_unit_test(test_locks),
 	    cmocka_unit_test(test_lock_folders),
+	    cmocka_unit_test(test_orphan),
+	    cmocka_unit_test(test_supervisor_gone),
 	    cmocka_unit_test(test_base64),
 	    cmocka_unit_test(test_views),
 	};
