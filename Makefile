@@ -23,7 +23,7 @@ FAIL = $(if $(FAILPOINTS),-DQIM_FAILPOINTS)
 ALL_CFLAGS = $(CSTD) $(WARN) $(OPT) $(HARDEN) $(FAIL) -Icommon -MMD -MP $(CFLAGS)
 ALL_LDFLAGS = -pie -Wl,-z,relro,-z,now -Wl,--as-needed $(LDFLAGS)
 
-# One line per binary: the libraries it links.
+# One line per binary: the libraries it links; log-keep links none.
 LIBS_outbox-read = rdkafka msgpack libxxhash
 LIBS_outbox-write = rdkafka msgpack libxxhash
 LIBS_fanout-plan = msgpack libxxhash
@@ -32,6 +32,7 @@ LIBS_offset-commit = rdkafka msgpack libxxhash
 LIBS_mailbox-apply = hiredis msgpack libxxhash
 LIBS_mailbox-read = hiredis msgpack libxxhash jansson
 LIBS_stream-dump = msgpack libxxhash jansson
+LIBS_stream-tap = msgpack libxxhash
 LIBS_stream-make = msgpack libxxhash jansson
 LIBS_broker-mock = rdkafka
 LIBS_log-audit = rdkafka msgpack libxxhash jansson
@@ -69,7 +70,7 @@ $(B)/%.o: %.c
 $(B)/bin/%: $(B)/cmd/%.o $(B)/libqim.a
 	@mkdir -p $(@D)
 	$(call say,LD) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ \
-		$(shell pkg-config --libs $(LIBS_$*))
+		$(if $(LIBS_$*),$(shell pkg-config --libs $(LIBS_$*)))
 
 # Unit tests may use all of it; the archive comes last, as its objects are only
 # taken for what is still missing then.

@@ -39,9 +39,10 @@ give(struct line_reader *reader, size_t bytes, size_t newline,
 	*line = (struct slice){reader->data.data + reader->at, bytes};
 	reader->at += bytes + newline;
 	reader->number++;
-	if (bytes > reader->bytes_max)
-		return LINE_TOO_LONG;
-	return LINE_READY;
+	if (bytes <= reader->bytes_max)
+		return LINE_READY;
+	line->bytes = reader->bytes_max;
+	return LINE_TOO_LONG;
 }
 
 /* Moves the unfinished line to the front; of one that is too long already

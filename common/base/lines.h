@@ -9,7 +9,7 @@
 
 struct line_reader {
 	int fd;
-	size_t bytes_max; /* longer lines are passed over */
+	size_t bytes_max; /* of longer lines the rest is passed over */
 	uint64_t number; /* of the line given last, from 1 */
 	struct buf data;
 	size_t at; /* where the next line starts in data */
@@ -20,7 +20,7 @@ enum line_result {
 	LINE_EOF,
 	LINE_AGAIN, /* no whole line yet: call again when fd is readable */
 	LINE_READY,
-	LINE_TOO_LONG, /* this line was longer than bytes_max; none is given */
+	LINE_TOO_LONG, /* given are the first bytes_max of a longer line */
 };
 
 void line_reader_init(struct line_reader *reader, int fd, size_t bytes_max);

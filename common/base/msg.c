@@ -41,8 +41,9 @@ msg_get_level(void)
 	return least;
 }
 
-size_t
-msg_mask(const char *text, size_t bytes, char *out, size_t out_bytes)
+static size_t
+mask(
+    const char *text, size_t bytes, bool backslash, char *out, size_t out_bytes)
 {
 	static const char hex[] = "0123456789abcdef";
 	size_t used = 0;
@@ -52,7 +53,8 @@ msg_mask(const char *text, size_t bytes, char *out, size_t out_bytes)
 
 		if (used + 5 > out_bytes)
 			break;
-		if (byte >= 0x20 && byte <= 0x7e && byte != '\\') {
+		if (byte >= 0x20 && byte <= 0x7e &&
+		    (byte != '\\' || !backslash)) {
 			out[used++] = (char)byte;
 			continue;
 		}
@@ -63,6 +65,18 @@ msg_mask(const char *text, size_t bytes, char *out, size_t out_bytes)
 	}
 	out[used] = '\0';
 	return used;
+}
+
+size_t
+msg_mask(const char *text, size_t bytes, char *out, size_t out_bytes)
+{
+	return mask(text, bytes, true, out, out_bytes);
+}
+
+size_t
+msg_mask_again(const char *text, size_t bytes, char *out, size_t out_bytes)
+{
+	return mask(text, bytes, false, out, out_bytes);
 }
 
 static void
@@ -121,4 +135,22 @@ msg_fail(const struct err *err)
 {
 	format_line(MSG_ERROR, err->text);
 	return err->code;
+}
+
+bool
+msg_has_form(const char *line)
+{
+	size_t name_bytes = strcspn(line, ": ");
+	size_t levels = sizeof(level_names) / sizeof(level_names[0]);
+
+	for (size_t i = 0; i < levels && name_bytes > 0; i++) {
+		const char *at = line + name_bytes;
+		size_t bytes = strlen(level_names[i]);
+
+		if (strncmp(at, ": ", 2) == 0 &&
+		    strncmp(at + 2, level_names[i], bytes) == 0 &&
+		    strncmp(at + 2 + bytes, ": ", 2) == 0)
+			return true;
+	}
+	return false;
 }

@@ -10,6 +10,7 @@
 #ifndef QIM_BASE_MSG_H
 #define QIM_BASE_MSG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -42,5 +43,13 @@ int msg_fail(const struct err *err);
 
 /* Masks `text` into `out` (always NUL terminated); returns bytes written. */
 size_t msg_mask(const char *text, size_t bytes, char *out, size_t out_bytes);
+
+/* The same for a line that was masked where it comes from: the backslash
+ * stays as it is. */
+size_t msg_mask_again(
+    const char *text, size_t bytes, char *out, size_t out_bytes);
+
+/* True for a line as msg_write() makes it, of any program. */
+bool msg_has_form(const char *line);
 
 #endif
