@@ -77,14 +77,15 @@ port_is_taken() {
 
 # free_port: a TCP port that nobody has and no other call in this suite gets.
 # Below the range the kernel gives to clients, so that it stays free while the
-# server that has it is down.
+# server that has it is down. Suites that run side by side share QIM_PORTS, the
+# directory of those that are given.
 free_port() {
-	local port
-	mkdir -p "$QIM_STATE/ports"
+	local port ports=${QIM_PORTS:-$QIM_STATE/ports}
+	mkdir -p "$ports"
 	while :; do
 		port=$((15000 + SRANDOM % 17000))
 		port_is_taken "$port" && continue
-		(set -C && : >"$QIM_STATE/ports/$port") 2>/dev/null || continue
+		(set -C && : >"$ports/$port") 2>/dev/null || continue
 		echo "$port"
 		return
 	done
