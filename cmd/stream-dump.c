@@ -18,17 +18,19 @@
 
 static const char synopsis[] =
     "usage: stream-dump [-hqVv] [--check] [--connect-ms ms] [--with-parent]\n"
-    "                   [-d] [--rec | --time]\n";
+    "                   [-d] [--part] [--rec | --time]\n";
 
 static struct options {
 	struct opt_common common;
 	bool decode; /* -d */
+	bool part;
 	bool records; /* --rec */
 	bool times; /* --time */
 } options;
 
 static const struct opt table[] = {
     {'d', "decode", OPT_FLAG, &options.decode},
+    {0, "part", OPT_FLAG, &options.part},
     {0, "rec", OPT_FLAG, &options.records},
     {0, "time", OPT_FLAG, &options.times},
     {0},
@@ -195,7 +197,7 @@ print_item(
 static int
 print_end(const struct stream_in *in, struct err *err)
 {
-	if (options.records || options.times)
+	if (options.records || options.times || !in->has_end)
 		return 0;
 	return jsonl_print(&output,
 	    json_pack("{s:b,s:I,s:I}", "end", true, "batches",
@@ -244,6 +246,7 @@ dump(struct err *err)
 	int result;
 
 	stream_in_init(&in, STDIN_FILENO, STREAM_ANY);
+	in.partial = options.part;
 	jsonl_init(&output, STDOUT_FILENO);
 	result = run(&in, err);
 	/* What came before an error is shown. */

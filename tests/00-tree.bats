@@ -61,10 +61,10 @@ help_synopsis() {
 		ldd "$QIM_BIN/$1" | grep -q "lib$2"
 	}
 	for name in fanout-plan stream-dump stream-make mailbox-apply mailbox-read \
-		mailbox-ack mailbox-trim log-keep; do
+		mailbox-ack mailbox-trim log-keep stream-tap; do
 		run ! linked "$name" rdkafka
 	done
-	for name in fanout-plan stream-dump outbox-read dispatch-produce offset-commit log-audit log-keep; do
+	for name in fanout-plan stream-dump outbox-read dispatch-produce offset-commit log-audit log-keep stream-tap; do
 		run ! linked "$name" hiredis
 	done
 	linked outbox-read rdkafka

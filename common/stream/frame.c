@@ -41,33 +41,48 @@ refuse(const struct frame_reader *reader, struct err *err)
 	    err, "input: frame at byte %llu", (unsigned long long)reader->at);
 }
 
-/* Takes the length from the head; 1 known, 0 not yet, -1 EX_DATAERR. */
-static int
-parse_head(struct frame_reader *reader, struct err *err)
+int
+frame_parse_head(struct slice bytes, uint64_t at, size_t *head_bytes,
+    size_t *content_bytes, struct err *err)
 {
-	const uint8_t *at = reader->head;
+	const uint8_t *end = bytes.data;
 	struct mp_head head = {0};
 
-	if (reader->head_bytes == 0)
+	if (bytes.bytes == 0)
 		return 0;
-	if (reader->head[0] < 0xc4 || reader->head[0] > 0xc6)
+	if (bytes.data[0] < 0xc4 || bytes.data[0] > 0xc6)
 		return err_set(err, EX_DATAERR,
 		    "input: frame at byte %llu: starts with 0x%02x, wants a "
 		    "msgpack bin (0xc4 to 0xc6): not a qim stream",
-		    (unsigned long long)reader->at, reader->head[0]);
-	if (!mp_read_head(&at, reader->head + reader->head_bytes, &head))
+		    (unsigned long long)at, bytes.data[0]);
+	if (!mp_read_head(&end, bytes.data + bytes.bytes, &head))
 		return 0;
 	if (head.count < FRAME_BYTES_MIN || head.count > FRAME_BYTES_MAX)
 		return err_set(err, EX_DATAERR,
 		    "input: frame at byte %llu: length %lu, wants %d to %zu",
-		    (unsigned long long)reader->at, (unsigned long)head.count,
+		    (unsigned long long)at, (unsigned long)head.count,
 		    FRAME_BYTES_MIN, FRAME_BYTES_MAX);
-	reader->want_bytes = head.count;
+	*head_bytes = (size_t)(end - bytes.data);
+	*content_bytes = head.count;
+	return 1;
+}
+
+/* 1 the length is known, 0 not yet, -1 EX_DATAERR. */
+static int
+parse_head(struct frame_reader *reader, struct err *err)
+{
+	size_t head_bytes;
+	int result =
+	    frame_parse_head((struct slice){reader->head, reader->head_bytes},
+		reader->at, &head_bytes, &reader->want_bytes, err);
+
+	if (result <= 0)
+		return result;
 	/* The shortest frame is as long as the longest head, so what was
 	 * read beyond the head is content. */
 	buf_reserve(&reader->content, sizeof(reader->head));
-	buf_append(&reader->content, at,
-	    (size_t)(reader->head + reader->head_bytes - at));
+	buf_append(&reader->content, reader->head + head_bytes,
+	    reader->head_bytes - head_bytes);
 	return 1;
 }
 

@@ -40,6 +40,15 @@ enum frame_result {
 	FRAME_READY,
 };
 
+/*
+ * Takes the length from the first bytes of a frame, of a stream whose bytes
+ * before it are `at`.  1: *head_bytes and *content_bytes are set; 0: more of
+ * the head is needed (5 are enough).
+ * -1 EX_DATAERR it isn't a frame, or its length isn't allowed.
+ */
+int frame_parse_head(struct slice head, uint64_t at, size_t *head_bytes,
+    size_t *content_bytes, struct err *err);
+
 void frame_reader_init(struct frame_reader *reader, int fd);
 void frame_reader_release(struct frame_reader *reader);
 

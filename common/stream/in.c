@@ -67,7 +67,7 @@ take_hello(struct stream_in *in, struct frame *frame, struct err *err)
 		    (const char *)hello->from.data,
 		    stream_kind_name(in->wanted),
 		    hint(hello->kind, in->wanted));
-	for (uint32_t i = 0; i < hello->start_count; i++)
+	for (uint32_t i = 0; i < hello->start_count && !in->partial; i++)
 		if (coverage_start(&in->coverage, hello->start[i].topic,
 			hello->start[i].partition, hello->start[i].offset,
 			err) < 0)
@@ -80,12 +80,31 @@ static int
 advance_coverage(
     struct stream_in *in, const struct item_head *head, struct err *err)
 {
-	for (uint32_t i = 0; i < head->src_count; i++)
-		if (coverage_advance(&in->coverage, head->src[i].topic,
-			head->src[i].partition, head->src[i].from,
-			head->src[i].next, err) < 0)
+	for (uint32_t i = 0; i < head->src_count; i++) {
+		const struct range *range = &head->src[i];
+
+		if (in->partial &&
+		    coverage_find(&in->coverage, range->topic,
+			range->partition) == in->coverage.count &&
+		    coverage_start(&in->coverage, range->topic,
+			range->partition, range->from, err) < 0)
 			return -1;
+		if (coverage_advance(&in->coverage, range->topic,
+			range->partition, range->from, range->next, err) < 0)
+			return -1;
+	}
 	return 0;
+}
+
+/* Of a part of a stream, its first frame says where it begins. */
+static void
+take_place(struct stream_in *in, uint64_t number, uint32_t part)
+{
+	if (in->partial && !in->has_place) {
+		in->batches = number > 0 ? number - 1 : 0;
+		in->parts_missing = part > 1 ? part - 1 : 0;
+	}
+	in->has_place = true;
 }
 
 static int
@@ -103,13 +122,15 @@ check_part(struct stream_in *in, const struct batch *batch, struct slice src,
     struct err *err)
 {
 	bool first = in->part == 0;
+	uint32_t wanted = 1 + (first ? in->parts_missing : in->part);
 
-	if (batch->part != (first && batch->part == 0 ? 0 : in->part + 1) ||
+	in->parts_missing = 0;
+	if (batch->part != (first && batch->part == 0 ? 0 : wanted) ||
 	    (batch->part == 0 && batch->more))
 		return err_set(err, EX_DATAERR,
 		    "input: batch %llu: part %lu, wants %lu",
 		    (unsigned long long)batch->head.number,
-		    (unsigned long)batch->part, (unsigned long)in->part + 1);
+		    (unsigned long)batch->part, (unsigned long)wanted);
 	if (!first && !slice_equal(src, slice_of_buf(&in->part_src)))
 		return err_set(err, EX_DATAERR,
 		    "input: batch %llu: part %lu has other ranges than the "
@@ -133,8 +154,10 @@ take_batch(struct stream_in *in, struct stream_item *item, struct err *err)
 	struct batch *batch = &item->batch;
 	struct slice src = {0};
 
-	if (batch_decode(item->frame.map, batch, &src, err) < 0 ||
-	    check_number(in, batch->head.number, err) < 0 ||
+	if (batch_decode(item->frame.map, batch, &src, err) < 0)
+		return -1;
+	take_place(in, batch->head.number, batch->part);
+	if (check_number(in, batch->head.number, err) < 0 ||
 	    check_part(in, batch, src, err) < 0)
 		return -1;
 	in->part = batch->more ? batch->part : 0;
@@ -148,13 +171,29 @@ take_receipt(struct stream_in *in, struct stream_item *item, struct err *err)
 {
 	struct receipt *receipt = &item->receipt;
 
-	if (receipt_decode(item->frame.map, receipt, err) < 0 ||
-	    check_number(in, receipt->head.number, err) < 0 ||
+	if (receipt_decode(item->frame.map, receipt, err) < 0)
+		return -1;
+	take_place(in, receipt->head.number, 0);
+	if (check_number(in, receipt->head.number, err) < 0 ||
 	    advance_coverage(in, &receipt->head, err) < 0)
 		return -1;
 	in->batches++;
 	in->records += receipt->in;
 	return STREAM_RECEIPT;
+}
+
+/* A part counts its batches only from where it began, its records never:
+ * there the end's word is taken. */
+static bool
+end_counts(struct stream_in *in, uint64_t batches, uint64_t records)
+{
+	if (in->partial) {
+		if (!in->has_place)
+			in->batches = batches;
+		in->records = records;
+	}
+	return in->part == 0 && batches == in->batches &&
+	    records == in->records;
 }
 
 /* 1: it is an end frame that counts right, 0: another frame. */
@@ -184,8 +223,7 @@ take_end(struct stream_in *in, struct slice map, struct err *err)
 	}
 	if (!is_end)
 		return 0;
-	if (cursor.bad || in->part != 0 || batches != in->batches ||
-	    records != in->records)
+	if (cursor.bad || !end_counts(in, batches, records))
 		return err_set(err, EX_DATAERR,
 		    "input: end of %llu batches with %llu records, there "
 		    "were %llu with %llu",
@@ -220,7 +258,7 @@ take_frame(struct stream_in *in, struct stream_item *item, struct err *err)
 static int
 at_eof(const struct stream_in *in, struct err *err)
 {
-	if (in->has_end)
+	if (in->has_end || (in->partial && in->has_hello))
 		return STREAM_END;
 	return err_set(err, EX_TEMPFAIL, "input: torn: it ends %s",
 	    in->has_hello ? "without an end frame" : "before the hello");

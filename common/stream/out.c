@@ -40,6 +40,16 @@ pack_starts(struct buf *buf, const struct hello *hello)
 }
 
 int
+stream_out_check(int fd, struct err *err)
+{
+	if (!isatty(fd))
+		return 0;
+	return err_set(err, EX_USAGE,
+	    "output: a terminal can't show a stream: pipe it to the next "
+	    "stage or to stream-dump");
+}
+
+int
 stream_out_hello(
     struct stream_out *out, const struct hello *hello, struct err *err)
 {
@@ -50,10 +60,8 @@ stream_out_hello(
 	pairs += hello->partitions > 0 ? 1 : 0;
 	pairs += hello->max_recipients > 0 ? 1 : 0;
 	pairs += receipts ? 1 : 0;
-	if (isatty(out->fd))
-		return err_set(err, EX_USAGE,
-		    "output: a terminal can't show a stream: pipe it to the "
-		    "next stage or to stream-dump");
+	if (stream_out_check(out->fd, err) < 0)
+		return -1;
 	buf_reset(buf);
 	pack_map(buf, pairs);
 	pack_text(buf, "qim");

@@ -8,6 +8,10 @@
  * last, counted what there was, and nothing follows it.  Anything else is an
  * error with the exit code of qim(7).
  *
+ * Of a part of a stream (`partial`), which begins with the hello and goes on
+ * anywhere, the first batch may have any number and part, each partition may
+ * begin anywhere, and there needn't be an end.
+ *
  * Slices point into the frame's memory.  An item belongs to whoever took it,
  * until stream_item_release(); the hello belongs to the stream_in.
  */
@@ -120,6 +124,9 @@ struct stream_in {
 	uint32_t part; /* the last part seen of it; 0: none is open */
 	uint64_t batches, records;
 	bool has_hello, has_end;
+	bool partial; /* set after the init: a part, as stream_copy makes it */
+	bool has_place; /* a batch or receipt was seen */
+	uint32_t parts_missing; /* of the first batch of a part */
 };
 
 void stream_in_init(struct stream_in *in, int fd, enum stream_kind wanted);
@@ -149,10 +156,13 @@ struct stream_out {
 void stream_out_init(struct stream_out *out, int fd);
 void stream_out_release(struct stream_out *out);
 
+/* -1 EX_USAGE where the output is a terminal; stream_out_hello() asks. */
+int stream_out_check(int fd, struct err *err);
+
 /* Each writes one frame; 0, or -1 as frame_write(). */
 
 /* `from` is the name of this program, whatever hello says.  -1 EX_USAGE too,
- * where the output is a terminal. */
+ * as stream_out_check(). */
 int stream_out_hello(
     struct stream_out *out, const struct hello *hello, struct err *err);
 
