@@ -2,13 +2,17 @@
 
 #include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 static const char *program = "qim";
 static enum msg_level least = MSG_NOTICE;
-static unsigned long dropped_count;
+
+/* Threads of libraries have messages too. */
+static atomic_ulong dropped_count; /* since a line was written */
+static atomic_ulong dropped_total;
 
 static const char *const level_names[] = {"error", "warning", "notice", "info"};
 
@@ -79,6 +83,19 @@ msg_mask_again(const char *text, size_t bytes, char *out, size_t out_bytes)
 	return mask(text, bytes, false, out, out_bytes);
 }
 
+unsigned long
+msg_dropped_count(void)
+{
+	return dropped_total;
+}
+
+static void
+drop_line(void)
+{
+	dropped_count++;
+	dropped_total++;
+}
+
 static void
 write_line(const char *line, size_t bytes)
 {
@@ -87,23 +104,27 @@ write_line(const char *line, size_t bytes)
 
 	/* A pipe polls writable only where MSG_LINE_BYTES fit. */
 	if (poll(&wait, 1, MSG_WAIT_MS) == 0) {
-		dropped_count++;
+		drop_line();
 		return;
 	}
 	written = write(STDERR_FILENO, line, bytes);
-	dropped_count = written < 0 ? dropped_count + 1 : 0;
+	if (written < 0)
+		drop_line();
+	else
+		dropped_count = 0;
 }
 
 static void
 format_line(enum msg_level level, const char *text)
 {
 	char line[MSG_LINE_BYTES];
+	unsigned long lost = dropped_count;
 	int used;
 	size_t bytes;
 
-	if (dropped_count > 0)
+	if (lost > 0)
 		used = snprintf(line, sizeof(line), "%s: %s: (%lu lines lost) ",
-		    program, level_names[level], dropped_count);
+		    program, level_names[level], lost);
 	else
 		used = snprintf(line, sizeof(line), "%s: %s: ", program,
 		    level_names[level]);

@@ -41,6 +41,9 @@ void msg_write(enum msg_level level, const char *format, ...)
 /* Writes err's text as the error line and returns its code, for main(). */
 int msg_fail(const struct err *err);
 
+/* How many lines stderr hasn't taken so far. */
+unsigned long msg_dropped_count(void);
+
 /* Masks `text` into `out` (always NUL terminated); returns bytes written. */
 size_t msg_mask(const char *text, size_t bytes, char *out, size_t out_bytes);
 

@@ -162,6 +162,14 @@ run_getopt(struct parser *parser, int argc, char **argv, struct err *err)
 	return 0;
 }
 
+static void
+add_figures(struct parser *parser, struct figures_options *figures)
+{
+	add(parser, (struct opt){0, "stats", OPT_TEXT, &figures->stats});
+	add(parser, (struct opt){0, "prom", OPT_TEXT, &figures->prom});
+	add(parser, (struct opt){0, "chain", OPT_TEXT, &figures->chain});
+}
+
 int
 opt_parse(int argc, char **argv, const struct opt *table, int operands,
     const char *synopsis, struct opt_common *common, struct err *err)
@@ -179,6 +187,8 @@ opt_parse(int argc, char **argv, const struct opt *table, int operands,
 		OPT_CONNECT_MS_LEAST, OPT_CONNECT_MS_MOST, "ms"});
 	add(&parser,
 	    (struct opt){0, "with-parent", OPT_FLAG, &common->with_parent});
+	if (common->figures.table != NULL)
+		add_figures(&parser, &common->figures);
 	add(&parser, (struct opt){'h', "help", OPT_FLAG, &flags.help});
 	add(&parser, (struct opt){'V', "version", OPT_FLAG, &flags.version});
 	add(&parser, (struct opt){'q', "quiet", OPT_FLAG, &flags.quiet});

@@ -2,7 +2,8 @@
  * opt - options: a table per program over getopt_long(3).
  *
  * The options that every program has (--check, --connect-ms, --with-parent,
- * -q, -v, -h, -V) are added here.  The synopsis given by the program is what
+ * -q, -v, -h, -V) are added here, and where it has figures --stats, --prom and
+ * --chain.  The synopsis given by the program is what
  * -h prints, word for word that of its manual.
  *
  *	static struct options { uint64_t batch; } options = {.batch = 512};
@@ -20,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/figures.h"
 
 enum opt_type {
 	OPT_END,
@@ -49,6 +51,8 @@ struct opt_common {
 	bool check; /* --check: check the settings and leave */
 	bool with_parent; /* --with-parent */
 	uint64_t connect_ms; /* --connect-ms, default 30,000 */
+	/* Its table is set before: NULL, no such options. */
+	struct figures_options figures;
 };
 
 /* Least and most of --connect-ms. */

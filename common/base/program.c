@@ -14,6 +14,8 @@ int
 program_begin(int argc, char **argv, const struct opt *table, int operands,
     const char *synopsis, struct opt_common *common, struct err *err)
 {
+	int result;
+
 	parent = getppid();
 	msg_init(argv[0]);
 	for (int fd = 0; fd <= 2; fd++) {
@@ -26,7 +28,10 @@ program_begin(int argc, char **argv, const struct opt *table, int operands,
 			return err_set(
 			    err, EX_OSERR, "fd %d: %s", fd, strerror(errno));
 	}
-	return opt_parse(argc, argv, table, operands, synopsis, common, err);
+	result = opt_parse(argc, argv, table, operands, synopsis, common, err);
+	if (result == OPT_RUN && figures_open(&common->figures, err) < 0)
+		return -1;
+	return result;
 }
 
 int
@@ -34,5 +39,16 @@ program_signals(const struct opt_common *common, struct err *err)
 {
 	if (signals_init(err) < 0)
 		return -1;
+	if (!common->check && figures_start(err) < 0)
+		return -1;
 	return common->with_parent ? signals_end_with_parent(parent, err) : 0;
+}
+
+int
+program_end(int result, const struct err *err)
+{
+	int code = result < 0 ? msg_fail(err) : EX_OK;
+
+	figures_end(code);
+	return code;
 }
