@@ -18,6 +18,7 @@
 #include "base/program.h"
 #include "base/topic.h"
 #include "kafka/flight.h"
+#include "stream/figures.h"
 
 static const char synopsis[] =
     "usage: dispatch-produce [-hqVv] [--check] [--connect-ms ms]\n"
@@ -25,7 +26,13 @@ static const char synopsis[] =
     "                        [-X name=value] ... [-w batches]\n"
     "                        [--window-bytes bytes] [--connections count]\n"
     "                        [--dead-letter topic] [--kafka-stats file]\n"
-    "                        [--not-durable]\n";
+    "                        [--not-durable] [--stats file]\n"
+    "                        [--prom folder] [--chain name]\n";
+
+static struct figure *const figures[] = {&stage_batches, &stage_records,
+    &stage_bytes_out, &stage_progress, &stage_batches_in, &stage_records_in,
+    &stage_bytes_in, &stage_in_flight_batches, &stage_in_flight_bytes,
+    &step_enqueue, &step_acks, &stage_dead_letters, NULL};
 
 static struct options {
 	struct opt_common common;
@@ -37,6 +44,7 @@ static struct options {
 	const char *dead_letter;
 	const char *stats; /* --kafka-stats */
 } options = {
+    .common.figures.table = figures,
     .window_batches = 16,
     .window_bytes = (uint64_t)64 << 20,
     .connections = 1,
@@ -166,9 +174,11 @@ run(struct err *err)
 		served = producer_serve(&producer, 0, unless_set(err));
 		tell_letter();
 		*unless_set(err) = flight.failure;
+		flight_show(&flight);
 		if (flight_write_receipts(&flight, &out, unless_set(err)) < 0 ||
 		    served < 0)
 			break;
+		flight_show(&flight);
 		ended = ended || err->code != 0;
 		if (ended && !flight_waits(&flight))
 			break;
@@ -229,6 +239,7 @@ run_and_tell(struct err *err)
 
 	if (result < 0)
 		producer_abandon(&producer);
+	flight_show(&flight);
 	tell_counts();
 	return result;
 }
@@ -300,7 +311,7 @@ main(int argc, char **argv)
 		return EX_OK;
 	if (result < 0 || program_signals(&options.common, &err) < 0 ||
 	    open_producer(&err) < 0)
-		return msg_fail(&err);
+		return program_end(-1, &err);
 	stream_in_init(&in, STDIN_FILENO, STREAM_DISPATCHES);
 	stream_out_init(&out, STDOUT_FILENO);
 	result = produce(&err);
@@ -309,5 +320,5 @@ main(int argc, char **argv)
 	flight_release(&flight);
 	stream_in_release(&in);
 	stream_out_release(&out);
-	return result < 0 ? msg_fail(&err) : EX_OK;
+	return program_end(result, &err);
 }

@@ -17,12 +17,14 @@
 #include "base/topic.h"
 #include "message/dead.h"
 #include "message/plan.h"
+#include "stream/figures.h"
 #include "stream/pack.h"
 
 static const char synopsis[] =
     "usage: fanout-plan [-hqVv] [--check] [--connect-ms ms] [--with-parent]\n"
     "                   [-n partitions] [--max-recipients count]\n"
-    "                   [--max-bytes bytes] [--dead-letter topic]\n";
+    "                   [--max-bytes bytes] [--dead-letter topic]\n"
+    "                   [--stats file] [--prom folder] [--chain name]\n";
 
 /* The records of one frame; a record above it has a frame of its own. */
 #define PART_BYTES ((size_t)4 << 20)
@@ -30,13 +32,20 @@ static const char synopsis[] =
 /* What a packed record has around its parts, at most. */
 #define PACKED_BYTES_AROUND ((size_t)64)
 
+static struct figure *const figures[] = {&stage_batches, &stage_records,
+    &stage_bytes_out, &stage_progress, &stage_batches_in, &stage_records_in,
+    &stage_bytes_in, &step_plan, &stage_dead_letters, NULL};
+
 static struct options {
 	struct opt_common common;
 	uint64_t partitions;
 	uint64_t max_recipients;
 	uint64_t max_bytes;
 	const char *dead_letter; /* NULL: stop there */
-} options = {.partitions = 64, .max_recipients = 1000, .max_bytes = 1000000};
+} options = {.common.figures.table = figures,
+    .partitions = 64,
+    .max_recipients = 1000,
+    .max_bytes = 1000000};
 
 static const struct opt table[] = {
     {'n', "partitions", OPT_NUMBER, &options.partitions, 1, 100000,
@@ -189,6 +198,7 @@ bury(struct planner *planner, const struct batch *batch,
 	if (dead_make(record, source, options.dead_letter, err->text,
 		options.max_bytes, &planner->headers, &letter, err) < 0)
 		return -1;
+	figure_add(&stage_dead_letters, 1);
 	return gather(planner, batch, &letter, err);
 }
 
@@ -269,14 +279,14 @@ main(int argc, char **argv)
 	if (result < 0 ||
 	    (options.dead_letter != NULL &&
 		topic_check("--dead-letter", options.dead_letter, &err) < 0))
-		return msg_fail(&err);
+		return program_end(-1, &err);
 	if (options.common.check)
 		return EX_OK;
 	if (program_signals(&options.common, &err) < 0)
-		return msg_fail(&err);
+		return program_end(-1, &err);
 	result = planner_init(&planner, &err);
 	if (result == 0)
 		result = run(&planner, &err);
 	planner_release(&planner);
-	return result < 0 ? msg_fail(&err) : EX_OK;
+	return program_end(result, &err);
 }

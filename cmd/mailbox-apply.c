@@ -24,6 +24,7 @@
 #include "redis/marks.h"
 #include "redis/queue.h"
 #include "redis/shard.h"
+#include "stream/figures.h"
 
 static const char synopsis[] =
     "usage: mailbox-apply [-hqVv] [--check] [--connect-ms ms]\n"
@@ -32,12 +33,18 @@ static const char synopsis[] =
     "                     [--connections count] [--prefix text]\n"
     "                     [--user name] [--password-file file] [--strict]\n"
     "                     [--wait-replicas count] [--wait-ms ms]\n"
-    "                     [--set-mark topic:partitions=offset] ...\n";
+    "                     [--set-mark topic:partitions=offset] ...\n"
+    "                     [--stats file] [--prom folder] [--chain name]\n";
 
 #define PARTITIONS_DEFAULT 64
 #define WAIT_MOST_MS 60000
 #define CONNECTIONS_MAX 16
 #define REPLICAS_MAX 100
+
+static struct figure *const figures[] = {&stage_batches, &stage_records,
+    &stage_bytes_out, &stage_progress, &stage_batches_in, &stage_records_in,
+    &stage_bytes_in, &stage_in_flight_batches, &stage_in_flight_bytes,
+    &step_apply, NULL};
 
 static struct options {
 	struct opt_common common;
@@ -53,7 +60,8 @@ static struct options {
 	uint64_t wait_replicas;
 	uint64_t wait_ms;
 	struct opt_list set_mark;
-} options = {.window = 16,
+} options = {.common.figures.table = figures,
+    .window = 16,
     .window_bytes = 64 << 20,
     .connections = 2,
     .prefix = "qim",
@@ -419,10 +427,10 @@ main(int argc, char **argv)
 	if (result == OPT_SHOWN)
 		return EX_OK;
 	if (result < 0 || check_settings(&err) < 0)
-		return msg_fail(&err);
+		return program_end(-1, &err);
 	result = work(&err);
 	mark_moves_release(&moves);
 	login_release(&login);
 	nodes_release(&nodes);
-	return result < 0 ? msg_fail(&err) : EX_OK;
+	return program_end(result, &err);
 }

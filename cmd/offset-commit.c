@@ -28,6 +28,7 @@
 #include "kafka/committer.h"
 #include "kafka/locks.h"
 #include "kafka/move.h"
+#include "stream/figures.h"
 #include "stream/stream.h"
 
 static const char synopsis[] =
@@ -35,7 +36,8 @@ static const char synopsis[] =
     "                     -b brokers -g group [-F file] [-X name=value] ...\n"
     "                     [--interval ms] [--every-batch] [--dry-run]\n"
     "                     [--lock-dir folder] [--ready fd]\n"
-    "                     [--set topic[:partitions]=where] ...\n";
+    "                     [--set topic[:partitions]=where] ...\n"
+    "                     [--stats file] [--prom folder] [--chain name]\n";
 
 #define INTERVAL_MS 100
 
@@ -46,6 +48,9 @@ static const char synopsis[] =
 
 #define NOT_GIVEN UINT64_MAX
 
+static struct figure *const figures[] = {&stage_batches, &stage_records,
+    &stage_progress, &stage_bytes_in, &step_commit, &stage_retries, NULL};
+
 static struct options {
 	struct opt_common common;
 	struct kafka_options kafka;
@@ -55,7 +60,9 @@ static struct options {
 	const char *lock_dir;
 	uint64_t ready_fd;
 	struct opt_list set;
-} options = {.interval_ms = NOT_GIVEN, .ready_fd = NOT_GIVEN};
+} options = {.common.figures.table = figures,
+    .interval_ms = NOT_GIVEN,
+    .ready_fd = NOT_GIVEN};
 
 static const struct opt table[] = {
     {'b', NULL, OPT_TEXT, &options.kafka.brokers},
@@ -225,6 +232,8 @@ take_input(struct err *err)
 		return -1;
 	if (event == STREAM_RECEIPT)
 		result = take_receipt(&item.receipt.head, err);
+	figure_set(&stage_batches, input.batches);
+	figure_set(&stage_records, input.records);
 	stream_item_release(&item);
 	return result < 0 ? -1 : event != STREAM_END;
 }
@@ -365,10 +374,10 @@ main(int argc, char **argv)
 		return EX_OK;
 	if (result < 0 || check_options(&err) < 0 || check_ready_fd(&err) < 0 ||
 	    program_signals(&options.common, &err) < 0)
-		return msg_fail(&err);
+		return program_end(-1, &err);
 	result = work(&err);
 	moves_release(&moves);
 	locks_release(&locks);
 	lock_folder_release(&lock_folder);
-	_exit(result < 0 ? msg_fail(&err) : EX_OK); /* see kafka/client.h */
+	_exit(program_end(result, &err)); /* see kafka/client.h */
 }

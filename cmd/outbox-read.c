@@ -22,16 +22,21 @@
 #include "kafka/consumer.h"
 #include "kafka/gather.h"
 #include "kafka/source.h"
+#include "stream/figures.h"
 
 static const char synopsis[] =
     "usage: outbox-read [-hqVv] [--check] [--connect-ms ms] [--with-parent]\n"
     "                   -b brokers -t topic [-F file] [-X name=value] ...\n"
     "                   [-p partitions] [-g group] [-o where] [--first where]\n"
     "                   [-c count] [-e] [--batch records]\n"
-    "                   [--batch-bytes bytes] [--batch-ms ms]\n";
+    "                   [--batch-bytes bytes] [--batch-ms ms]\n"
+    "                   [--stats file] [--prom folder] [--chain name]\n";
 
 /* How long a TERM, or a reader that left, may go unnoticed while idle. */
 #define IDLE_MS 100
+
+static struct figure *const figures[] = {&stage_batches, &stage_records,
+    &stage_bytes_out, &stage_progress, &step_read, NULL};
 
 static struct options {
 	struct opt_common common;
@@ -45,8 +50,11 @@ static struct options {
 	uint64_t batch;
 	uint64_t batch_bytes;
 	uint64_t batch_ms;
-} options = {
-    .where = "stored", .batch = 512, .batch_bytes = 1 << 20, .batch_ms = 5};
+} options = {.common.figures.table = figures,
+    .where = "stored",
+    .batch = 512,
+    .batch_bytes = 1 << 20,
+    .batch_ms = 5};
 
 static const struct opt table[] = {
     {'b', NULL, OPT_TEXT, &options.kafka.brokers},
@@ -401,7 +409,7 @@ main(int argc, char **argv)
 		return EX_OK;
 	if (result < 0 || check_options(&err) < 0 ||
 	    program_signals(&options.common, &err) < 0)
-		return msg_fail(&err);
+		return program_end(-1, &err);
 	result = kafka_client_open(&client, &options.kafka, KAFKA_CONSUMER,
 	    options.common.connect_ms, &err);
 	client.give_up = signals_stopping;
@@ -412,5 +420,5 @@ main(int argc, char **argv)
 	source_release(&source);
 	free(source.chosen);
 	positions_release(&positions);
-	_exit(result < 0 ? msg_fail(&err) : EX_OK); /* see kafka/client.h */
+	_exit(program_end(result, &err)); /* see kafka/client.h */
 }

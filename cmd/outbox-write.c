@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/lines.h"
 #include "base/msg.h"
@@ -21,11 +22,13 @@
 #include "base/topic.h"
 #include "kafka/producer.h"
 #include "message/outbox.h"
+#include "stream/figures.h"
 
 static const char synopsis[] =
     "usage: outbox-write [-hqVv] [--check] [--connect-ms ms] [--with-parent]\n"
     "                    -b brokers -t topic [-F file] [-X name=value] ...\n"
-    "                    [--max-bytes bytes]\n";
+    "                    [--max-bytes bytes] [--stats file] [--prom folder]\n"
+    "                    [--chain name]\n";
 
 /* What may be in flight before no more is read. */
 #define FLIGHT_BYTES_MOST ((size_t)64 << 20)
@@ -39,12 +42,17 @@ static const char synopsis[] =
 /* How long to wait for reports when librdkafka's queue is full. */
 #define FULL_WAIT_MS 100
 
+static struct figure *const figures[] = {&stage_records, &stage_progress,
+    &stage_records_in, &stage_in_flight_records, &stage_in_flight_bytes, NULL};
+
 static struct options {
 	struct opt_common common;
 	struct kafka_options kafka;
 	const char *topic; /* -t */
 	uint64_t max_bytes; /* --max-bytes */
-} options = {.kafka = {.idempotent = true}, .max_bytes = (uint64_t)1 << 20};
+} options = {.common.figures.table = figures,
+    .kafka = {.idempotent = true},
+    .max_bytes = (uint64_t)1 << 20};
 
 static const struct opt table[] = {
     {'b', NULL, OPT_TEXT, &options.kafka.brokers},
@@ -220,6 +228,17 @@ wait_for_work(bool wanted, struct err *err)
 	return timeout_ms == 0 || wait[0].revents != 0;
 }
 
+static void
+show(void)
+{
+	if (figure_get(&stage_records) < written_count)
+		figure_set(&stage_progress, clock_us());
+	figure_set(&stage_records, written_count);
+	figure_set(&stage_records_in, lines.number);
+	figure_set(&stage_in_flight_records, flight_count);
+	figure_set(&stage_in_flight_bytes, flight_bytes);
+}
+
 /* Until the input has ended, or a signal or a failure ended it, and all that
  * was sent is reported. */
 static int
@@ -231,6 +250,7 @@ run(struct err *err)
 	for (;;) {
 		if (producer_serve(&producer, 0, err) < 0)
 			return -1;
+		show();
 		wanted = !ended && failure.code == 0 && !signals_stopping();
 		if (!wanted && flight_count == 0)
 			break;
@@ -283,6 +303,7 @@ write_outbox(struct err *err)
 	result = run(err);
 	if (result < 0)
 		producer_abandon(&producer);
+	show();
 	return sum_up(result, err);
 }
 
@@ -314,11 +335,11 @@ main(int argc, char **argv)
 		return EX_OK;
 	if (result < 0 || program_signals(&options.common, &err) < 0 ||
 	    open_producer(&err) < 0)
-		return msg_fail(&err);
+		return program_end(-1, &err);
 	result = write_outbox(&err);
 	producer_close(&producer);
 	line_reader_release(&lines);
 	outbox_release(&outbox);
 	buf_release(&value);
-	return result < 0 ? msg_fail(&err) : EX_OK;
+	return program_end(result, &err);
 }

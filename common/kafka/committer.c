@@ -12,6 +12,7 @@
 #include "base/failpoint.h"
 #include "base/msg.h"
 #include "kafka/answer.h"
+#include "stream/figures.h"
 
 #define BACKOFF_FIRST_US 100000
 #define BACKOFF_MOST_US 2000000
@@ -147,8 +148,12 @@ say_done(const struct committer *committer, uint64_t took_us)
 static void
 take_success(struct committer *committer)
 {
+	uint64_t now_us = clock_us();
+
 	FAILPOINT("after-commit");
-	say_done(committer, clock_us() - committer->sent_us);
+	say_done(committer, now_us - committer->sent_us);
+	figure_observe(&step_commit, now_us - committer->sent_us);
+	figure_set(&stage_progress, now_us);
 	commits_succeed(&committer->commits);
 	committer->trouble_us = 0;
 	committer->backoff_us = BACKOFF_FIRST_US;
@@ -169,6 +174,7 @@ take_result(
 	    rd_kafka_err2str(error),
 	    (unsigned long long)committer->backoff_us / 1000);
 	commits_fail(&committer->commits);
+	figure_add(&stage_retries, 1);
 	committer->last_error = error;
 	committer->due_us = clock_us() + committer->backoff_us;
 	if (committer->backoff_us < BACKOFF_MOST_US)

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "kafka/flight-parts.h"
+#include "stream/figures.h"
 
 /* How long to wait for reports when librdkafka's queue is full. */
 #define FULL_WAIT_MS 100
@@ -356,4 +357,12 @@ flight_write_receipts(
 		free_part(part);
 	}
 	return 0;
+}
+
+void
+flight_show(const struct flight *flight)
+{
+	figure_set(&stage_in_flight_batches, flight->window.count);
+	figure_set(&stage_in_flight_bytes, flight->window.bytes);
+	figure_set(&stage_dead_letters, flight->letters);
 }

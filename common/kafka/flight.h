@@ -63,4 +63,7 @@ int flight_take(struct flight *flight, struct stream_item *item);
 int flight_write_receipts(
     struct flight *flight, struct stream_out *out, struct err *err);
 
+/* Sets the figures to what is in flight and has become of records by now. */
+void flight_show(const struct flight *flight);
+
 #endif

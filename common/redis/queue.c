@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/msg.h"
+#include "stream/figures.h"
 
 /* Lines about quarantine: one for each such time at most. */
 #define TELL_PAUSE_US 1000000
@@ -20,6 +21,13 @@ static uint64_t
 bytes_of(const struct unit *unit)
 {
 	return unit->item.frame.map.bytes + work_bytes(&unit->work);
+}
+
+static void
+show(const struct queue *queue)
+{
+	figure_set(&stage_in_flight_batches, queue->batches);
+	figure_set(&stage_in_flight_bytes, queue->bytes);
 }
 
 struct work *
@@ -46,6 +54,7 @@ queue_add(struct queue *queue, struct stream_item *item, int64_t *due,
 	else
 		queue->last->next = unit;
 	queue->last = unit;
+	show(queue);
 	return &unit->work;
 }
 
@@ -148,6 +157,7 @@ queue_finish(struct queue *queue, struct stream_out *out, struct err *err)
 		queue->first = unit->next;
 		queue->bytes -= bytes_of(unit);
 		free_unit(unit);
+		show(queue);
 		if (result < 0)
 			return -1;
 		if (ends_batch && queue->conflict.code != 0) {

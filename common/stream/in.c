@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "base/io.h"
+#include "stream/figures.h"
 #include "stream/stream.h"
 
 void
@@ -264,6 +265,14 @@ at_eof(const struct stream_in *in, struct err *err)
 	    in->has_hello ? "without an end frame" : "before the hello");
 }
 
+static void
+note_taken(const struct stream_in *in)
+{
+	figure_set(&stage_batches_in, in->batches);
+	figure_set(&stage_records_in, in->records);
+	figure_set(&stage_bytes_in, in->reader.at);
+}
+
 int
 stream_in_next(struct stream_in *in, struct stream_item *item, struct err *err)
 {
@@ -275,8 +284,10 @@ stream_in_next(struct stream_in *in, struct stream_item *item, struct err *err)
 		return STREAM_AGAIN;
 	if (result == FRAME_EOF)
 		return at_eof(in, err);
-	if (result == FRAME_READY)
+	if (result == FRAME_READY) {
 		result = take_frame(in, item, err);
+		note_taken(in);
+	}
 	if (result < 0)
 		stream_item_release(item);
 	/* A torn frame after the end is still a frame after the end. */

@@ -2,6 +2,7 @@
 
 #include "base/failpoint.h"
 #include "base/msg.h"
+#include "stream/figures.h"
 #include "stream/pack.h"
 #include "stream/stream.h"
 
@@ -23,7 +24,27 @@ write_frame(struct stream_out *out, struct slice rest, struct err *err)
 {
 	if (out->head.failed)
 		return err_memory(err, "output: frame");
-	return frame_write(out->fd, slice_of_buf(&out->head), rest, err);
+	if (frame_write(out->fd, slice_of_buf(&out->head), rest, err) < 0)
+		return -1;
+	figure_add(
+	    &stage_bytes_out, FRAME_HEAD_BYTES + out->head.bytes + rest.bytes);
+	return 0;
+}
+
+/* What has gone out as a batch, a part of one, or a receipt. */
+static void
+note_written(uint64_t records, bool is_last, const struct step *steps,
+    uint32_t step_count)
+{
+	figure_add(&stage_records, records);
+	if (!is_last)
+		return;
+	figure_add(&stage_batches, 1);
+	for (uint32_t i = 0; i < step_count; i++)
+		step_observe(
+		    steps[i].name, steps[i].end_us - steps[i].start_us);
+	if (step_count > 0)
+		figure_set(&stage_progress, steps[step_count - 1].end_us);
 }
 
 static void
@@ -151,7 +172,10 @@ stream_out_batch(struct stream_out *out, const struct batch *batch,
 	out->batches += !batch->more;
 	out->records += count;
 	FAILPOINT_HALF("after-frame-write-half");
-	return write_frame(out, records, err);
+	if (write_frame(out, records, err) < 0)
+		return -1;
+	note_written(count, !batch->more, steps, step_count);
+	return 0;
 }
 
 int
@@ -179,6 +203,8 @@ stream_out_receipt(struct stream_out *out, const struct receipt *receipt,
 	FAILPOINT_HALF("after-receipt-half");
 	result = write_frame(out, (struct slice){0}, err);
 	FAILPOINT("after-receipt");
+	if (result == 0)
+		note_written(receipt->in, true, steps, step_count);
 	return result;
 }
 
