@@ -5,10 +5,10 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/failpoint.h"
+#include "base/secret.h"
 
 ssize_t
 io_read(int fd, void *data, size_t bytes, struct err *err)
@@ -97,26 +97,6 @@ io_close_output(int fd, struct err *err)
 	return 0;
 }
 
-static int
-check_secret(int fd, const char *path, struct err *err)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) < 0)
-		return err_set(err, EX_IOERR, "%s: %s", path, strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return err_set(err, EX_CONFIG, "%s: not a regular file", path);
-	if (st.st_uid != geteuid() && st.st_uid != 0)
-		return err_set(err, EX_CONFIG,
-		    "%s: belongs to uid %u, wants uid %u or 0", path,
-		    (unsigned)st.st_uid, (unsigned)geteuid());
-	if ((st.st_mode & 077) != 0)
-		return err_set(err, EX_CONFIG,
-		    "%s: mode %04o lets others read it, wants 0600", path,
-		    (unsigned)(st.st_mode & 07777));
-	return 0;
-}
-
 static char *
 read_rest(
     int fd, const char *path, size_t bytes_max, size_t *bytes, struct err *err)
@@ -156,7 +136,7 @@ io_read_file(const char *path, size_t bytes_max, bool secret, size_t *bytes,
 		err_set(err, EX_NOINPUT, "%s: %s", path, strerror(errno));
 		return NULL;
 	}
-	if (!secret || check_secret(fd, path, err) == 0)
+	if (!secret || secret_check(fd, path, err) == 0)
 		text = read_rest(fd, path, bytes_max, bytes, err);
 	close(fd);
 	return text;

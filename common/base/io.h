@@ -30,8 +30,8 @@ int io_wait_readable(int fd, int timeout_ms, struct err *err);
 int io_close_output(int fd, struct err *err);
 
 /* Reads a whole file of at most `bytes_max` into a malloc()ed, NUL-ended
- * text the caller frees.  With `secret` the file must be the user's own or
- * root's and closed to others (EX_CONFIG), and is not followed as a link.
+ * text the caller frees.  With `secret` the file must pass secret_check()
+ * (EX_CONFIG), and is not followed as a link.
  * NULL: EX_NOINPUT it can't be opened, EX_DATAERR too large, EX_IOERR. */
 char *io_read_file(const char *path, size_t bytes_max, bool secret,
     size_t *bytes, struct err *err);
