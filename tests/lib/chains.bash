@@ -3,15 +3,16 @@
 # killed, and the comparison at the end. Needs lib/common, lib/kafka, lib/redis.
 #
 # The caller sets: RUN, a directory; OUTBOX, DISPATCH, topics; GROUP, a prefix
-# of groups; REDIS, a list for -r; KAFKA_BROKERS; and where wanted MAILBOX_MORE,
-# an array of more arguments for the mailbox chain.
+# of groups; REDIS, a list for -r; KAFKA_BROKERS; and where wanted FANOUT_MORE
+# and MAILBOX_MORE, arrays of more arguments for a chain.
 
 # chain_command NAME: sets `chain`, the command that starts it.
 # shellcheck disable=SC2154  # the caller sets them
 chain_command() {
 	chain=("$qim_root/pipelines/$1" -b "$KAFKA_BROKERS" -g "$GROUP-$1")
 	case $1 in
-	fanout) chain+=(-t "$OUTBOX" -d "$DISPATCH" --first beginning) ;;
+	fanout) chain+=(-t "$OUTBOX" -d "$DISPATCH" --first beginning
+		"${FANOUT_MORE[@]}") ;;
 	mailbox) chain+=(-t "$DISPATCH" -r "$REDIS" "${MAILBOX_MORE[@]}") ;;
 	esac
 }

@@ -22,6 +22,9 @@ kafka-admin.py BROKERS committed GROUP [TOPIC]    topic partition offset
 kafka-admin.py BROKERS follow GROUP TOPIC         every 50 ms, where there is
                                                   an answer: seconds since 1970
                                                   and [partition offset]...
+kafka-admin.py BROKERS reach [GROUP TOPIC]...     wait until each group has
+                                                  committed what the topic
+                                                  holds now; seconds
 kafka-admin.py BROKERS coordinator GROUP          id
 kafka-admin.py BROKERS commit GROUP TOPIC PARTITION:OFFSET...
 kafka-admin.py BROKERS forget GROUP               delete the group
@@ -253,7 +256,8 @@ def insync(cluster, *names):
                                      f"in sync {isr} of {replicas}")
 
 
-def offsets(cluster, name, when):
+def find_offsets(cluster, name, when):
+    """{partition: offset}"""
     found = {}
     for address, numbers in cluster.by_leader(name):
         r = call(address, 2, 1, i32(-1) + i32(1) + text(name) +
@@ -264,16 +268,17 @@ def offsets(cluster, name, when):
                 lambda: (r.i32(), r.i16(), r.i64(), r.i64())):
             check(code, f"{name} {number}")
             found[number] = offset
-    for number in sorted(found):
-        print(number, found[number])
+    return found
 
 
 def begins(cluster, name):
-    offsets(cluster, name, -2)
+    for pair in sorted(find_offsets(cluster, name, -2).items()):
+        print(*pair)
 
 
 def ends(cluster, name):
-    offsets(cluster, name, -1)
+    for pair in sorted(find_offsets(cluster, name, -1).items()):
+        print(*pair)
 
 
 def trim(cluster, name, *args):
@@ -337,6 +342,23 @@ def follow(cluster, group, name):
         time.sleep(0.05)
 
 
+def reach(cluster, *args):
+    """Each group in turn: another's records may come of what it commits."""
+    start = time.monotonic()
+    for group, name in zip(args[::2], args[1::2]):
+        wanted = patiently(find_offsets, cluster, name, -1)
+        while True:
+            try:
+                found = {f[1]: f[2] for f in
+                         committed_offsets(cluster, group, name)}
+                if all(found.get(p, 0) >= end for p, end in wanted.items()):
+                    break
+            except (KafkaError, OSError):
+                pass
+            time.sleep(0.1)
+    print(f"{time.monotonic() - start:.1f}")
+
+
 def commit(cluster, group, name, *args):
     r = call(cluster.coordinator(group), 8, 2, text(group) + i32(-1) +
              text("") + i64(-1) + i32(1) + text(name) + array(
@@ -368,7 +390,7 @@ def patiently(what, *args):
 
 COMMANDS = {f.__name__: f for f in (
     create, grow, delete, brokers, topic, insync, begins, ends, trim, elect,
-    committed, follow, coordinator, commit, forget)}
+    committed, follow, reach, coordinator, commit, forget)}
 
 
 def main():
@@ -380,4 +402,5 @@ def main():
         sys.exit(f"kafka-admin: {sys.argv[2]}: {error}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""faults-check.py BROKERS OUTBOX DISPATCH PARTITIONS RUN [marks-fall]
+
+After a fault: both topics against RUN/ledger, which has the messages that the
+Outbox's writer was given, and against what observe.py saw.  Prints counts,
+and a line for whatever is wrong; exits 1 where anything is.
+
+    accepted     messages in the ledger; unaccepted: not in the Outbox
+    undispatched planned dispatches that aren't in the dispatch topic
+    repeats      dispatches that say again what an earlier one said
+    inverted     first copies behind one of a later record of its partition
+    early        commits that were seen before what they are for was there;
+                 those of mailboxes only where marks don't fall, as they do
+                 in a Redis that loses data
+"""
+import collections
+import json
+import subprocess
+import sys
+
+import mailboxes
+
+
+def read(brokers, topic):
+    """(partition, offset, value) of all records."""
+    kcat = subprocess.Popen(
+        ["kcat", "-C", "-e", "-q", "-b", brokers, "-t", topic, "-o",
+         "beginning", "-f", "%p %o %S\n%s"], stdout=subprocess.PIPE)
+    while head := kcat.stdout.readline():
+        partition, offset, size = map(int, head.split())
+        yield partition, offset, kcat.stdout.read(max(size, 0))
+    if kcat.wait() != 0:
+        sys.exit("faults-check: kcat failed")
+
+
+class Topics:
+    def __init__(self, brokers, outbox, dispatch, partitions):
+        self.source = {}    # (conversation, seq) -> its place in the Outbox
+        self.wanted = {}    # the same -> dispatch partitions
+        self.first = {}     # (conversation, seq, P) -> first offset
+        self.repeats = 0
+        for partition, offset, value in read(brokers, outbox):
+            message = mailboxes.decode(value)
+            key = message["conversation_id"], message["conversation_seq"]
+            self.source.setdefault(key, (partition, offset))
+            self.wanted[key] = {mailboxes.murmur2(user.encode()) % partitions
+                                for user in message["recipients"]}
+        for partition, offset, value in sorted(read(brokers, dispatch),
+                                               key=lambda r: r[:2]):
+            said = mailboxes.decode(value)
+            key = (said["conversation_id"], said["conversation_seq"],
+                   partition)
+            self.repeats += key in self.first
+            self.first.setdefault(key, offset)
+
+    def undispatched(self):
+        return [(*key, p) for key, all_of in self.wanted.items()
+                for p in all_of if (*key, p) not in self.first]
+
+    def inverted(self):
+        count, newest = 0, collections.defaultdict(lambda: -1)
+        for (conversation, seq, p), _ in sorted(
+                self.first.items(), key=lambda f: (f[0][2], f[1])):
+            partition, offset = self.source[conversation, seq]
+            count += offset < newest[p, partition]
+            newest[p, partition] = max(offset, newest[p, partition])
+        return count
+
+
+def early_commits(topics, observed, marks_fall):
+    """Of the fan-out by the ends, of the mailboxes by the marks."""
+    by_partition = collections.defaultdict(list)
+    for key, (partition, offset) in topics.source.items():
+        by_partition[partition].append((offset, key))
+    for found in by_partition.values():
+        found.sort(reverse=True)
+    early, seen = [], 0
+    for line in observed:
+        seen += "committed" in line
+        # Each message once: at the first commit that covers it.
+        for partition, committed in line.get("committed", {}).items():
+            if "marks" in line:
+                if (not marks_fall and
+                        committed > line["marks"].get(partition, 0)):
+                    early.append((line, partition))
+                continue
+            left = by_partition[int(partition)]
+            while left and left[-1][0] < committed:
+                offset, key = left.pop()
+                early += [(partition, offset, key, p)
+                          for p in topics.wanted[key]
+                          if topics.first.get((*key, p), 1 << 62) >=
+                          line["ends"].get(str(p), 0)]
+    return early, seen
+
+
+def main():
+    brokers, outbox, dispatch, partitions, run, *fall = sys.argv[1:]
+    topics = Topics(brokers, outbox, dispatch, int(partitions))
+    with open(f"{run}/ledger") as f:
+        ledger = mailboxes.read_messages(f)
+    with open(f"{run}/observed") as f:
+        observed = [json.loads(line) for line in f]
+    early, seen = early_commits(topics, observed, "marks-fall" in fall)
+    wrong = {"unaccepted": [k for k in ledger if k not in topics.source],
+             "undispatched": topics.undispatched(), "early": early}
+    print(f"accepted {len(ledger)}  dispatches {len(topics.first)}  "
+          f"repeats {topics.repeats}  inverted {topics.inverted()}  "
+          f"observed {seen}",
+          *(f"{name} {len(found)}" for name, found in wrong.items()),
+          sep="  ")
+    for name, found in wrong.items():
+        if found:
+            print(f"wrong: {name}, e.g. {found[0]}")
+    sys.exit(any(wrong.values()))
+
+
+main()

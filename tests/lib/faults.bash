@@ -1,0 +1,286 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2119,SC2120  # what chains.bash and tests use
+# faults.bash: a fault while both chains and a load run on real brokers and
+# Redis, and then everything that docs/guarantees.md promises, checked.
+#
+#	setup()		faults_begin
+#	@test		faults_start [RATE]	load and chains run, something has
+#						come through
+#			fault 'what'		counts it; then the test does it
+#			caught_up SECONDS NAME	what is in the Outbox by now is in
+#						the mailboxes
+#			expect_whole		the end of load and chains; all is
+#						checked, and counted
+#	teardown()	faults_end
+#
+# A test may set, before faults_start: CHAIN_BIN, another folder of programs
+# (fail_bin dies at named points); FANOUT_MORE, MAILBOX_MORE, arrays of more
+# arguments for the chains; BROKERS, where chains begin (KAFKA_BROKERS);
+# CHAIN_ENV, an array of name=value; SECRETS, an array of what no log may
+# have; after it MARKS_FALL=1, where Redis lost data. QIM_FAULTS is short (make
+# check) or long: long_or LONG SHORT chooses.
+#
+# In RUN: ledger, what the writer of the Outbox was given; observed (observe.py);
+# fanout.log and mailbox.log.
+
+# shellcheck source=tests/lib/common.bash
+source "${BASH_SOURCE[0]%/*}/common.bash"
+# shellcheck source=tests/lib/kafka.bash
+source "${BASH_SOURCE[0]%/*}/kafka.bash"
+# shellcheck source=tests/lib/redis.bash
+source "${BASH_SOURCE[0]%/*}/redis.bash"
+# shellcheck source=tests/lib/chains.bash
+source "${BASH_SOURCE[0]%/*}/chains.bash"
+
+fail_bin=$qim_root/build/fail/bin
+faults_partitions=16
+
+# long_or LONG SHORT: prints what is for this tier.
+long_or() {
+	[[ ${QIM_FAULTS:-short} == long ]] && echo "$1" || echo "$2"
+}
+
+# faults_begin [BROKERS [REDIS_SETTING...]]: topics, groups and two Redis of
+# this test's own, on the suite's cluster of 3 unless given.
+faults_begin() {
+	export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-$(long_or 3000 180)}
+	[[ -n ${1-} ]] || need_kafka 3
+	RUN=$BATS_TEST_TMPDIR/run
+	mkdir -p "$RUN/tmp"
+	OUTBOX=$(unique outbox) DISPATCH=$(unique dispatch) GROUP=$(unique group)
+	kafka_create_topics "$OUTBOX:4" "$DISPATCH:$faults_partitions"
+	REDIS=
+	local name
+	for name in fault-a fault-b; do
+		redis_start "$name" --appendonly yes --appendfsync everysec \
+			"${@:2}"
+		REDIS+=,127.0.0.1:$(redis_port "$name")
+	done
+	REDIS=${REDIS#,}
+	CHAIN_BIN=$QIM_BIN BROKERS=${1:-$KAFKA_BROKERS}
+	FANOUT_MORE=(-v -n "$faults_partitions")
+	MAILBOX_MORE=(-v -n "$faults_partitions")
+	CHAIN_ENV=() SECRETS=() MARKS_FALL=
+	faults=0 kills=0
+}
+
+faults_end() {
+	local file
+	[[ -n ${BATS_TEST_COMPLETED-} ]] ||
+		tail -n 6 "$RUN"/*.log "$RUN"/*.err >&2
+	touch "$RUN/stop"
+	for file in "$RUN"/{load,observer,fanout,mailbox}.pid; do
+		[[ ! -s $file ]] || kill "$(<"$file")" 2>/dev/null || true
+	done
+	redis_kill fault-a
+	redis_kill fault-b
+}
+
+# fault TEXT: one more.
+fault() {
+	faults=$((faults + 1))
+	echo "-- fault: $1" >>"$RUN/fanout.log"
+	echo "-- fault: $1" >>"$RUN/mailbox.log"
+}
+
+# load_start [RATE]: so many messages a second. An Outbox that can't be written
+# is waited for. load_stop: what was begun is in the Outbox.
+load_start() {
+	local rate=${1:-300}
+	{
+		exec 3>&-
+		python3 "$qim_root/tests/lib/load.py" "$rate" "$SRANDOM" \
+			> >(tee -a "$RUN/ledger" | {
+				status=0
+				outbox-write -q -b "$KAFKA_BROKERS" -t "$OUTBOX" \
+					2>>"$RUN/load.err" || status=$?
+				echo "$status" >"$RUN/load.status"
+			}) &
+		echo $! >"$RUN/load.pid"
+		wait $!
+	} &
+	wait_until 10 test -s "$RUN/ledger"
+}
+
+load_stop() {
+	[[ -s $RUN/load.pid ]] || return 0
+	kill "$(<"$RUN/load.pid")" 2>/dev/null || true
+	rm -f "$RUN/load.pid"
+	wait_until 120 test -s "$RUN/load.status"
+	[[ $(<"$RUN/load.status") == 0 ]] ||
+		fail "the load: exit $(<"$RUN/load.status"): $(<"$RUN/load.err")"
+	rm "$RUN/load.status"
+}
+
+# chains_start [NAME...]: fanout, mailbox, or both. What is to be killed stands
+# in RUN/NAME.failpoint (common/base/failpoint.h). chains_stop [NAME...]: drained.
+chains_start() {
+	local name
+	(($#)) || set -- fanout mailbox
+	rm -f "$RUN/stop"
+	for name; do
+		keep_chain "$name" 3>&- &
+		echo $! >"$RUN/keep-$name.pid"
+	done
+}
+
+keep_chain() {
+	local KAFKA_BROKERS=$BROKERS
+	export "${CHAIN_ENV[@]}" FAILPOINT="@$RUN/$1.failpoint" \
+		QIM_BIN="$CHAIN_BIN" TMPDIR="$RUN/tmp" QIM_FAULTS_RUN="$RUN"
+	keep_running "$1"
+}
+
+chains_stop() {
+	stop_chains "$@"
+}
+
+has_come_through() {
+	mailbox-read -q -r "$REDIS" positions -t "$DISPATCH" \
+		-n "$faults_partitions" | grep -v ' 0$'
+}
+
+# faults_start [RATE]
+faults_start() {
+	python3 "$qim_root/tests/lib/observe.py" "$KAFKA_BROKERS" "$REDIS" \
+		"$OUTBOX" "$DISPATCH" "$GROUP" "$RUN" "${SECRETS[@]}" \
+		2>"$RUN/observer.err" 3>&- &
+	echo $! >"$RUN/observer.pid"
+	chains_start
+	load_start "$@"
+	wait_until 30 has_come_through
+}
+
+# kill_at CHAIN PROGRAM POINT [PASS [MS]]: the program dies there, and the chain
+# is started again.
+kill_at() {
+	fault "$2 killed at $3"
+	echo "$2/$3:${4:-1}:${5:-0}" >"$RUN/failpoint.new"
+	mv "$RUN/failpoint.new" "$RUN/$1.failpoint"
+	wait_until 30 test ! -e "$RUN/$1.failpoint" ||
+		fail "$1: $2 doesn't come to $3: $(tail -n 5 "$RUN/$1.log")"
+	kills=$((kills + 1))
+}
+
+# kill_now CHAIN PROGRAM: -9.
+kill_now() {
+	fault "$2 killed"
+	kill_stage "$1" "$2"
+	kills=$((kills + 1))
+}
+
+# caught_up SECONDS WHAT: after the fault's end, all that the Outbox holds by now
+# is in the mailboxes and committed within so many seconds; says how many.
+caught_up() {
+	local took
+	took=$(timeout "$1" python3 "$qim_root/tests/lib/kafka-admin.py" \
+		"$KAFKA_BROKERS" reach "$GROUP-fanout" "$OUTBOX" \
+		"$GROUP-mailbox" "$DISPATCH") ||
+		fail "$2: not caught up within $1 s:" \
+			"$(tail -q -n 4 "$RUN"/{fanout,mailbox}.log)" || return
+	echo "# $2: caught up in $took s (of $1)" >&3
+}
+
+# Of a group, every commit in the order of the log: nothing is lower than before.
+expect_no_commit_back() {
+	kcat -C -e -q -b "$KAFKA_BROKERS" -t __consumer_offsets \
+		-f '%K %S\n%k%s' |
+		python3 "$qim_root/tests/lib/commits.py" "$1" |
+		awk '$3 < was[$2] { print; wrong = 1 } { was[$2] = $3 }
+			END { exit wrong || NR < 1 }' ||
+		fail "group $1: committed back"
+}
+
+# Every death has a cause: what was killed here, or an exit that may pass.
+expect_deaths() {
+	local bad
+	bad=$(grep -hE ': pid [0-9]+: (exit|killed)' "$RUN"/{fanout,mailbox}.log |
+		grep -vE ': (exit (0|69|71|74|75)|killed by signal 9)\b') &&
+		fail "unexpected: $bad"
+	bad=$(cat "$RUN"/{fanout,mailbox}.log |
+		grep -cE ': pid [0-9]+: killed by signal 9') || true
+	((bad == kills)) || fail "$bad stages died of a SIGKILL, not $kills"
+}
+
+# The bounds of the manuals, in MiB, with their defaults; threads and
+# descriptors: librdkafka's are a thread and four descriptors for each broker,
+# and the same again for what it knew before.
+expect_small() {
+	local name most kib threads descriptors
+	declare -A mib=([outbox-read]=104 [fanout-plan]=64
+		[dispatch-produc]=180 [mailbox-apply]=128 [offset-commit]=32)
+	while read -r name kib threads descriptors; do
+		most=${mib[$name]-}
+		[[ -n $most ]] || continue
+		((kib <= most * 1024 && threads <= 16 && descriptors <= 64)) ||
+			fail "$name: $kib KiB, $threads threads," \
+				"$descriptors descriptors" || return
+	done < <(tail -n 1 "$RUN/observed" | jq -r '.processes | to_entries[] |
+		"\(.key) \(.value[0]) \(.value[1]) \(.value[2])"')
+}
+
+# No payload, no secret, in what was logged or anybody can read.
+expect_no_secret() {
+	local word
+	[[ $(tail -n 1 "$RUN/observed" | jq -c .found) == '[]' ]] ||
+		fail "in arguments or environment: $(tail -n 1 "$RUN/observed")"
+	for word in xxxxx "${SECRETS[@]}"; do
+		run ! grep -lF -- "$word" "$RUN"/{fanout,mailbox}.log
+	done
+}
+
+expect_nothing_left() {
+	local pids
+	pids=$(grep -lzxF "QIM_FAULTS_RUN=$RUN" /proc/[0-9]*/environ 2>/dev/null |
+		cut -d / -f 3)
+	[[ -z $pids ]] ||
+		fail "left over: $(ps -o pid=,args= -p "${pids//$'\n'/,}")"
+	[[ -z $(ls -A "$RUN/tmp") ]] || fail "left over: $(ls -A "$RUN/tmp")"
+}
+
+# tally LOST TWICE: adds this test's counts to those that tests/run prints.
+tally() {
+	local sent
+	sent=$(wc -l <"$RUN/ledger")
+	echo "# faults injected $faults, messages sent $sent, lost $1, twice in a mailbox $2" >&3
+	[[ -z ${QIM_FAULTS_TALLY:-} ]] ||
+		echo "$faults $sent $1 $2" >>"$QIM_FAULTS_TALLY"
+}
+
+# count_of KIND: what mailboxes.py found of it, in RUN/boxes.
+count_of() {
+	sed -nE "s/^wrong: $1 ([0-9]+),.*/\1/p" "$RUN/boxes" | grep . || echo 0
+}
+
+# expect_mailboxes_whole: of each message in the ledger each recipient has one.
+expect_mailboxes_whole() {
+	local status=0
+	/usr/bin/python3 "$qim_root/tests/lib/mailboxes.py" "$REDIS" qim \
+		"$faults_partitions" <"$RUN/ledger" >"$RUN/boxes" || status=$?
+	tally "$(count_of missing)" "$(count_of twice)"
+	((status == 0)) || fail "$(<"$RUN/boxes")"
+}
+
+# expect_whole [SECONDS]: to catch up within (60).
+expect_whole() {
+	load_stop
+	caught_up "${1:-60}" 'at the end'
+	chains_stop
+	kill "$(<"$RUN/observer.pid")"
+	wait "$(<"$RUN/observer.pid")"
+	expect_committed_end "$GROUP-fanout" "$OUTBOX"
+	expect_committed_end "$GROUP-mailbox" "$DISPATCH"
+	expect_mailboxes_whole
+	/usr/bin/python3 "$qim_root/tests/lib/faults-check.py" "$KAFKA_BROKERS" "$OUTBOX" \
+		"$DISPATCH" "$faults_partitions" "$RUN" ${MARKS_FALL:+marks-fall} \
+		>"$RUN/checked" || fail "$(<"$RUN/checked")"
+	sed 's/^/# /' "$RUN/checked" >&3
+	audit --drained >"$RUN/audited" || fail "$(<"$RUN/audited")"
+	expect_no_commit_back "$GROUP-fanout"
+	expect_no_commit_back "$GROUP-mailbox"
+	expect_deaths
+	expect_small
+	expect_no_secret
+	expect_nothing_left
+	tail -n 1 "$RUN/observed" | jq -c .processes | sed 's/^/# /' >&3
+}
