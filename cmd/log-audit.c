@@ -393,6 +393,7 @@ main(int argc, char **argv)
 	struct err err;
 	int result;
 
+	json_set_alloc_funcs(program_alloc, free);
 	result = program_begin(
 	    argc, argv, table, 0, synopsis, &options.common, &err);
 	if (result == OPT_SHOWN)

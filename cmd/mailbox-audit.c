@@ -655,6 +655,7 @@ main(int argc, char **argv)
 	int result;
 
 	started_us = clock_us();
+	json_set_alloc_funcs(program_alloc, free);
 	result = program_begin(
 	    argc, argv, table, 0, synopsis, &options.common, &err);
 	if (result == OPT_SHOWN)

@@ -401,6 +401,7 @@ main(int argc, char **argv)
 	struct err err;
 	int parsed;
 
+	json_set_alloc_funcs(program_alloc, free);
 	parsed = program_begin(
 	    argc, argv, table, 1, synopsis, &options.common, &err);
 	if (parsed == OPT_SHOWN)

@@ -150,11 +150,14 @@ view_steps(const struct item_head *head)
 		if (cursor.bad)
 			break;
 		zero = start_us < zero ? start_us : zero;
-		json_array_append_new(steps,
-		    json_pack("[ooII]", view_bytes(program, "str64"),
-			view_bytes(name, "str64"),
-			(json_int_t)(start_us - zero),
-			(json_int_t)(end_us - start_us)));
+		if (json_array_append_new(steps,
+			json_pack("[ooII]", view_bytes(program, "str64"),
+			    view_bytes(name, "str64"),
+			    (json_int_t)(start_us - zero),
+			    (json_int_t)(end_us - start_us))) < 0) {
+			json_decref(steps);
+			return NULL;
+		}
 	}
 	return steps;
 }
@@ -267,6 +270,7 @@ main(int argc, char **argv)
 	struct err err;
 	int parsed;
 
+	json_set_alloc_funcs(program_alloc, free);
 	parsed = program_begin(
 	    argc, argv, table, 0, synopsis, &options.common, &err);
 	if (parsed == OPT_SHOWN)

@@ -6,6 +6,7 @@
  * stage would write, and for damage.  Talks to nothing, stops at the end of
  * its input, is safe to repeat.
  */
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -257,6 +258,7 @@ main(int argc, char **argv)
 	struct err err;
 	int parsed, result;
 
+	json_set_alloc_funcs(program_alloc, free);
 	parsed = program_begin(
 	    argc, argv, table, 0, synopsis, &options.common, &err);
 	if (parsed == OPT_SHOWN)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -51,4 +52,17 @@ program_end(int result, const struct err *err)
 
 	figures_end(code);
 	return code;
+}
+
+void *
+program_alloc(size_t bytes)
+{
+	void *memory = malloc(bytes);
+	struct err err;
+
+	if (memory == NULL) {
+		err_memory(&err, "JSON");
+		_exit(msg_fail(&err));
+	}
+	return memory;
 }

@@ -4,6 +4,8 @@
 #ifndef QIM_BASE_PROGRAM_H
 #define QIM_BASE_PROGRAM_H
 
+#include <stddef.h>
+
 #include "base/err.h"
 #include "base/opt.h"
 
@@ -23,5 +25,11 @@ int program_signals(const struct opt_common *common, struct err *err);
 /* What a stage ends with: tells *err where the result is negative, and writes
  * the last figures.  Returns the exit code. */
 int program_end(int result, const struct err *err);
+
+/* malloc(3) for a library that can't do without: where there is no memory it
+ * says so and ends the program with EX_OSERR.  jansson wants it, by
+ * json_set_alloc_funcs(program_alloc, free): it takes a failure for text that
+ * isn't UTF-8 or JSON, or aborts. */
+void *program_alloc(size_t bytes);
 
 #endif

@@ -92,8 +92,11 @@ view_array(struct cursor *cursor, enum view_bin bin)
 	json_t *array = json_array();
 
 	for (uint32_t i = 0; i < count && !cursor->bad; i++)
-		if (json_array_append_new(array, view_msgpack(cursor, bin)) < 0)
-			break;
+		if (json_array_append_new(array, view_msgpack(cursor, bin)) <
+		    0) {
+			json_decref(array);
+			return NULL;
+		}
 	return array;
 }
 
@@ -126,7 +129,10 @@ view_map(struct cursor *cursor, enum view_bin bin)
 		    key == NULL || json_object_set_new(object, key, value) < 0;
 		free(key);
 	}
-	return object;
+	if (!failed)
+		return object;
+	json_decref(object);
+	return NULL;
 }
 
 static json_t *
