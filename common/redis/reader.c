@@ -80,8 +80,8 @@ reader_ask_scores(struct reader *reader, struct slice conversation,
 		buf_reset(&member);
 		reference_pack(&member, conversation, seq, own);
 		commands_slice(commands, slice_of_buf(&member));
+		commands->bytes.failed |= member.failed;
 	}
-	commands->bytes.failed |= member.failed;
 	buf_release(&member);
 }
 

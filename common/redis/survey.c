@@ -73,9 +73,12 @@ take_box(struct survey *survey, const struct walk *walk, struct slice name,
 {
 	struct reference reference;
 	uint64_t mailbox_seq;
+	bool fits = take_reference(survey, name, &reference) &&
+	    reply_number(value, &mailbox_seq);
 
-	if (!take_reference(survey, name, &reference) ||
-	    !reply_number(value, &mailbox_seq))
+	if (survey->scratch.failed)
+		return err_memory(err, "entry");
+	if (!fits)
 		return stray(survey, walk, false,
 		    "a member of the box that is no reference", err);
 	return ledger_entry(survey->ledger, walk->partition, walk->id,
@@ -141,6 +144,7 @@ take_claim(struct survey *survey, const struct walk *walk, struct slice name,
 	struct claim claim;
 	struct err ignored;
 	uint64_t seq, chunk;
+	bool fits;
 
 	if (value->text.bytes > survey->claim_bytes)
 		survey->claim_bytes = value->text.bytes;
@@ -148,9 +152,11 @@ take_claim(struct survey *survey, const struct walk *walk, struct slice name,
 	    claim_decode(value->text, &claim, &ignored) < 0)
 		return stray(survey, walk, true,
 		    "a field of the log that is no claim", err);
+	fits = body_fits(survey, value->text, &claim);
+	if (survey->scratch.failed)
+		return err_memory(err, "claim");
 	return ledger_claim(survey->ledger, walk->partition, walk->id, seq,
-	    (uint32_t)chunk, claim.offset, claim.digest.data,
-	    body_fits(survey, value->text, &claim), err);
+	    (uint32_t)chunk, claim.offset, claim.digest.data, fits, err);
 }
 
 static int
@@ -505,8 +511,6 @@ survey_node(struct survey *survey, struct err *err)
 		result = scan(survey, err);
 	if (result == 0)
 		result = walk_singles(survey, err);
-	if (result == 0 && survey->scratch.failed)
-		result = err_memory(err, "entries");
 	buf_release(&survey->scratch);
 	return result;
 }
