@@ -51,6 +51,9 @@ UNIT = $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*.c))
 TOOL_SOURCES = $(wildcard tests/proxy/*.c tests/lib/*.c tests/bench/*.c)
 TOOLS = $(patsubst %.c,$(B)/tools/%,$(notdir $(TOOL_SOURCES)))
 vpath %.c $(sort $(dir $(TOOL_SOURCES)))
+# Libraries for LD_PRELOAD.
+PRELOAD_SOURCES = tests/faults/faulty.c
+PRELOADS = $(patsubst tests/faults/%.c,$(B)/tools/%.so,$(PRELOAD_SOURCES))
 MANUALS = $(wildcard man/*.[1-8])
 
 # `make V=1` shows the commands.
@@ -88,7 +91,11 @@ $(B)/tools/%: %.c $(B)/libqim.a
 	$(call say,CC) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(shell pkg-config \
 		--libs rdkafka hiredis msgpack libxxhash jansson)
 
-units: $(UNIT) $(TOOLS)
+$(B)/tools/%.so: tests/faults/%.c
+	@mkdir -p $(@D)
+	$(call say,LD) $(CC) $(CSTD) $(WARN) $(OPT) -fPIC -shared -o $@ $<
+
+units: $(UNIT) $(TOOLS) $(PRELOADS)
 
 # --- running -----------------------------------------------------------------
 
@@ -132,7 +139,7 @@ bench:
 SCRIPTS = $(shell grep -lE '^\#!.*bash' -r pipelines tests .ci --include='*') \
 	$(wildcard tests/lib/*.bash pipelines/*.bash)
 C_FILES = $(wildcard cmd/*.c common/*/*.[ch] tests/unit/*.[ch] \
-	tests/unit/*/*.[ch]) $(TOOL_SOURCES)
+	tests/unit/*/*.[ch]) $(TOOL_SOURCES) $(PRELOAD_SOURCES)
 
 lint:
 	clang-format --dry-run -Werror $(C_FILES)
