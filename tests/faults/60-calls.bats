@@ -42,12 +42,13 @@ drive() {
 }
 
 stages=(fanout-plan dispatch-produce:3 mailbox-apply:3 offset-commit:3)
-readers=(outbox-read outbox-write stream-dump:7 stream-make:7)
+readers=(outbox-read outbox-write stream-tap stream-dump:7 stream-make:7
+	fanout-plan/figures)
 tools=(mailbox-read:5 mailbox-read/history mailbox-read/conversations:3
 	mailbox-ack:3 mailbox-trim:11 log-audit:3 mailbox-audit:29)
 
 @test "a stream torn after each byte: 75, and no receipt for what is torn" {
-	drive torn stream-dump:3 fanout-plan:3 dispatch-produce:29 \
+	drive torn stream-dump:3 stream-tap:3 fanout-plan:3 dispatch-produce:29 \
 		mailbox-apply:67 offset-commit:29
 }
 
@@ -73,8 +74,8 @@ tools=(mailbox-read:5 mailbox-read/history mailbox-read/conversations:3
 	drive files fanout-plan mailbox-apply dispatch-produce offset-commit
 }
 
-@test "a producer's thread isn't started: 71" {
-	drive thread dispatch-produce outbox-write
+@test "a thread of a producer or of the figures isn't started: 71" {
+	drive thread dispatch-produce outbox-write fanout-plan/figures
 }
 
 @test "stderr takes nothing: the same result" {
