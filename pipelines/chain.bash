@@ -1,39 +1,59 @@
 # shellcheck shell=bash
 # chain.bash: a chain of programs joined by pipes, each a process of its own
-# whose pid and exit status are known.
+# whose pid and exit status are known; and how a supervisor script begins.
 #
-# A script sets chain_name, chain_synopsis and chain_here (its folder) and calls
-#	chain_options VALUES WORD...	as options_parse, in options.bash
-#	chain_add NAME ARG...	for each stage, the first one first
-#	chain_ready		refuses what can be refused before anything runs
-#	chain_run [ARG...]	starts all, with these arguments more for the first
-#				stage, which gets this script's stdin; with --check
-#				runs each stage's own --check instead. It doesn't
-#				return but exits, with the chain's status
+# A script sets chain_name, chain_kind (a word for files), chain_synopsis,
+# chain_here (its folder) and chain_values (its options that take a value),
+# defines
+#	chain_build	refuses what can be refused before anything runs, and
+#			calls chain_add for each stage, the first one first
+# and calls
+#	chain_main WORD...
+# which doesn't return. chain_build may call
+#	chain_add NAME ARG...	a stage
+#	chain_start_at NAME ARG...	a program that is run to its end before
+#				each start; what it prints is a file at the
+#				first stage's stdin
 #
 # Why not a pipeline of the shell's: its status is that of the last stage that
 # failed, which hides the first cause, since a stage that died of 65 makes its
 # neighbours die of 75.
-
-# shellcheck source=pipelines/options.bash
-source "${BASH_SOURCE[0]%/*}/options.bash"
-# shellcheck source=pipelines/status.bash
-source "${BASH_SOURCE[0]%/*}/status.bash"
+# shellcheck disable=SC2034,SC2154  # the variables of the other parts
 
 : "${chain_here:?}"
+: "${chain_lib:=${BASH_SOURCE[0]%/*}}"
 
-# The processes: a stage each, and a tee behind each stage with a tap.
+# shellcheck source=pipelines/say.bash
+source "$chain_lib/say.bash" || exit 78
+# shellcheck source=pipelines/options.bash
+source "$chain_lib/options.bash" || exit 78
+# shellcheck source=pipelines/config.bash
+source "$chain_lib/config.bash" || exit 78
+# shellcheck source=pipelines/lock.bash
+source "$chain_lib/lock.bash" || exit 78
+# shellcheck source=pipelines/spawn.bash
+source "$chain_lib/spawn.bash" || exit 78
+# shellcheck source=pipelines/cause.bash
+source "$chain_lib/cause.bash" || exit 78
+# shellcheck source=pipelines/run.bash
+source "$chain_lib/run.bash" || exit 78
+# shellcheck source=pipelines/supervise.bash
+source "$chain_lib/supervise.bash" || exit 78
+# shellcheck source=pipelines/status.bash
+source "$chain_lib/status.bash" || exit 78
+
+# The processes: a stage each, and a stream-tap behind each stage with a tap;
+# then those that are not in the pipeline: log-keep, and the one of
+# chain_start_at.
 labels=()
 paths=()
 from=() # where the arguments begin in argv
 count=() # how many there are
 argv=()
 stages=() # the names of those that are stages
-
-declare -A alive=() # pid → index
-pids=()
-signals=0 # TERM and INT that came
-drained= # the first stage was told to stop
+pipeline=0 # how many are in the pipeline
+keep= # the index of log-keep
+marks= # the index of what chain_start_at runs, or empty
 
 # find_program NAME: its path: in QIM_BIN, in a build beside this script,
 # beside this script, in PATH.
@@ -53,19 +73,12 @@ need_program() {
 		die 78 "$1: no such program in \$QIM_BIN, beside $chain_name or in \$PATH"
 }
 
-chain_options() {
-	local path
-	options_parse "$@"
-	if [[ -n ${opt[-V]-} ]]; then
-		path=$(need_program outbox-read) || exit
-		printf '%s %s\n' "$chain_name" "$("$path" -V | cut -d ' ' -f 2-)"
-		exit
-	fi
-}
-
+# process_add LABEL PROGRAM ARG...
 process_add() {
+	local path
+	path=$(need_program "$2") || exit
 	labels+=("$1")
-	paths+=("$2")
+	paths+=("$path")
 	from+=("${#argv[@]}")
 	count+=("$(($# - 2))")
 	argv+=("${@:3}")
@@ -83,27 +96,35 @@ stage_values() {
 
 # chain_add NAME ARG...: the next stage, with what --stage and --tap add.
 chain_add() {
-	local name=$1 path values file
-	path=$(need_program "$name") || exit
+	local name=$1 values file i=0 given
 	stages+=("$name")
 	stage_values --stage "$name"
 	options_pick --connect-ms
-	process_add "$name" "$path" "${@:2}" ${opt[-q]:+-q} "${picked[@]}" \
+	process_add "$name" "$name" "${@:2}" ${opt[-q]:+-q} "${picked[@]}" \
 		"${values[@]}"
 	stage_values --tap "$name"
+	given=(${opt[--tap-bytes]:+--bytes "${opt[--tap-bytes]}"}
+		${opt[--tap-files]:+--files "${opt[--tap-files]}"})
 	for file in "${values[@]}"; do
-		process_add "tap of $name" "$(type -P tee)" -- "$file"
+		i=$((i + 1))
+		process_add "tap-$i-of-$name" stream-tap "${given[@]}" "$file"
 	done
+	pipeline=${#labels[@]}
+}
+
+chain_start_at() {
+	options_pick --connect-ms
+	start_at=("$1" "${@:2}" ${opt[-q]:+-q} "${picked[@]}")
 }
 
 is_tap() {
-	[[ ${labels[$1]} == tap\ * ]]
+	[[ ${labels[$1]} == tap-* ]]
 }
 
 # --stage and --tap must name a stage; what ends the chain has no stream to
 # copy.
 check_names() {
-	local i option value name
+	local i option value name wants
 	options_pick --stage --tap
 	for ((i = 0; i < ${#picked[@]}; i += 2)); do
 		option=${picked[i]} value=${picked[i + 1]} name=${picked[i + 1]%%=*}
@@ -125,165 +146,63 @@ check_tap_file() {
 }
 
 # What can be refused before any stage is started.
-check_taps() {
-	local i
+check_files() {
+	local i option
 	for ((i = 0; i < ${#labels[@]}; i++)); do
-		! is_tap "$i" || check_tap_file "${argv[from[i] + 1]}"
+		! is_tap "$i" || check_tap_file "${argv[from[i] + count[i] - 1]}"
+	done
+	for option in --log --prom; do
+		[[ -z ${opt[$option]-} || -d ${opt[$option]} && -w ${opt[$option]} ]] ||
+			die 66 "$option: '${opt[$option]}': no folder that can be written to"
 	done
 }
 
-# chain_ready: all stages are added.
-chain_ready() {
+# chain_prepare: all of the chain from the options; refuses what can be
+# refused.
+chain_prepare() {
+	labels=() paths=() from=() count=() argv=() stages=() start_at=()
+	keep='' marks=''
+	[[ -z ${opt[-f]-} ]] || config_apply
+	chain_build
 	check_names
-	check_taps
-}
-
-# Pipe I leads from process I to process I + 1: readers[I], writers[I]. No open
-# of a fifo waits for its other end while a third descriptor has it open for
-# both.
-make_pipes() {
-	local dir both reader writer i
-	readers=()
-	writers=()
-	dir=$(mktemp -d) || die 71 "no temporary folder"
-	for ((i = 0; i + 1 < ${#labels[@]}; i++)); do
-		if ! mkfifo "$dir/$i" || ! exec {both}<>"$dir/$i" ||
-			! exec {reader}<"$dir/$i" || ! exec {writer}>"$dir/$i"
-		then
-			rm -rf -- "$dir"
-			die 71 "no pipe to ${labels[i + 1]}"
-		fi
-		exec {both}>&-
-		readers+=("$reader")
-		writers+=("$writer")
-	done
-	rm -rf -- "$dir"
-}
-
-# An end that another process holds too keeps a reader from ever seeing EOF.
-close_pipes() {
-	local fd
-	for fd in "${readers[@]}" "${writers[@]}"; do
-		exec {fd}>&-
-	done
-}
-
-# become I ARG...: turns this subshell into process I. It gets a session of
-# its own, so that Ctrl-C reaches the supervisor alone: the supervisor's TERM
-# would be the second signal, and a second one abandons. Signals that a
-# parent ignores would stay ignored.
-become() {
-	local i=$1
-	shift
-	((i == 0)) || exec <&"${readers[i - 1]}"
-	((i + 1 == ${#labels[@]})) || exec >&"${writers[i]}"
-	close_pipes
-	exec 2>&"$say_fd" {say_fd}>&-
-	is_tap "$i" || set -- "$@" --with-parent
-	exec env --default-signal=PIPE,INT,QUIT setsid \
-		"${paths[i]}" "${argv[@]:from[i]:count[i]}" "$@"
-}
-
-start_all() {
-	local i
-	for ((i = 0; i < ${#labels[@]}; i++)); do
-		((i == 0)) || set --
-		# What runs in the background has /dev/null as stdin unless told.
-		become "$i" "$@" <&0 &
-		pids[i]=$!
-		alive[$!]=$i
-		say info "${labels[i]}: pid $!: started"
-	done
-	close_pipes
-}
-
-# The first stage stops its intake, the others end with their input. Told once:
-# twice means to abandon.
-drain() {
-	local first=${pids[0]-}
-	[[ -z $drained && -n $first && -n ${alive[$first]-} ]] || return
-	drained=1
-	kill -TERM "$first" 2>/dev/null
-}
-
-# Two TERMs that come at once would be one to a stage: TERM and INT are two.
-abandon() {
-	local signal
-	say error "abandoned: second signal: what isn't acknowledged is done again"
-	((${#alive[@]} == 0)) || for signal in TERM INT; do
-		kill "-$signal" "${!alive[@]}" 2>/dev/null
-	done
-}
-
-# Runs as a trap, so nothing here may fork: see next_death.
-obey_signals() {
-	case $signals in
-	0) ;;
-	1) drain ;;
-	*) abandon ;;
-	esac
-}
-
-on_signal() {
-	signals=$((signals + 1))
-	obey_signals
-}
-
-# next_death: sets pid and status, in the order in which they die, as far as it
-# can be seen: of two that die before this shell gets to run, the one that was
-# started first is taken. `wait -n` doesn't know a process any more that died
-# while this shell waited for something else, `wait PID` does. pid is empty
-# when a signal came.
-next_death() {
-	local candidate
-	for candidate in "${pids[@]}"; do
-		if [[ -n ${alive[$candidate]-} ]] &&
-			! kill -0 "$candidate" 2>/dev/null
-		then
-			pid=$candidate
-			wait "$pid"
-			status=$?
-			return
-		fi
-	done
-	wait -n -p pid "${!alive[@]}"
-	status=$?
-}
-
-wait_for_all() {
-	local pid status
-	while ((${#alive[@]} > 0)); do
-		next_death
-		[[ -n ${pid-} ]] || continue
-		note_death "${alive[$pid]}" "$status"
-		unset "alive[$pid]"
-		# A chain that isn't whole any more has nothing to wait for.
-		drain
-	done
+	check_files
+	if ((${#start_at[@]} > 0)); then
+		marks=${#labels[@]}
+		process_add "${start_at[0]}" "${start_at[@]}"
+	fi
+	keep=${#labels[@]}
+	process_add log-keep log-keep
 }
 
 run_checks() {
 	local i status
-	for ((i = 0; i < ${#labels[@]}; i++)); do
+	for ((i = 0; i < pipeline; i++)); do
 		! is_tap "$i" || continue
-		"${paths[i]}" "${argv[@]:from[i]:count[i]}" "$@" --check >/dev/null
+		"${paths[i]}" "${argv[@]:from[i]:count[i]}" --check >/dev/null </dev/null
 		status=$?
-		((status == 0)) || finish "$i" "$status"
-		exec </dev/null
-		set --
+		((status == 0)) ||
+			die "$(code_of "$i" "$status")" "${labels[i]}: $(describe "$i" "$status")"
 	done
 	exit 0
 }
 
-chain_run() {
-	[[ -z ${opt[--check]-} ]] || run_checks "$@"
-	trap on_signal TERM INT
-	make_pipes
-	# The shell has its own lines for killed processes; these are said here.
-	exec {say_fd}>&2 2>/dev/null
-	start_all "$@"
-	obey_signals
-	wait_for_all
-	[[ -z $cause ]] || finish "$cause" "$cause_status"
-	exit "$abandoned"
+show_version() {
+	local path
+	path=$(need_program outbox-read) || exit
+	printf '%s %s\n' "$chain_name" "$("$path" -V | cut -d ' ' -f 2-)"
+	exit
+}
+
+chain_main() {
+	chain_words=("$@")
+	options_parse "$chain_values" "$@"
+	[[ -z ${opt[-V]-} ]] || show_version
+	if [[ -n ${opt[-f]-} ]]; then
+		config_read "${opt[-f]}"
+		config_parse
+	fi
+	[[ -z ${opt[--status]-} ]] || show_status
+	chain_prepare
+	[[ -z ${opt[--check]-} ]] || run_checks
+	supervise
 }

@@ -1,53 +1,23 @@
 # shellcheck shell=bash
-# options.bash: messages and options of the supervisor scripts, in the form
-# that the programs have.
+# options.bash: options of the supervisor scripts, in the form that the
+# programs have.
 #
-# chain_name and chain_synopsis are set. After
+# chain_synopsis is set. After
 #	options_parse "-b -t ..." "$@"
 # with the names of the options that take a value, `opt` has the last value of
 # each, and options_pick hands options on as they were given.
+# shellcheck disable=SC2034,SC2154  # the variables of the other parts
 
-: "${chain_name:?}" "${chain_synopsis:?}"
+: "${chain_synopsis:?}"
 
 declare -A opt=() # name → the last value, or 1
 options_given=() # name, value, name, value, …: those with a value, in order
 picked=()
-say_fd=2
 
-# mask TEXT: sets `masked`: bytes that aren't printable ASCII, and the
-# backslash, as \xNN.
-mask() {
-	local LC_ALL=C text=$1 i char
-	masked=$text
-	[[ $text == *[!\ -~]* || $text == *\\* ]] || return 0
-	masked=
-	for ((i = 0; i < ${#text}; i++)); do
-		char=${text:i:1}
-		if [[ $char != [\ -~] || $char == \\ ]]; then
-			printf -v char %d "'$char"
-			printf -v char '\\x%02x' "$((char & 255))"
-		fi
-		masked+=$char
-	done
-}
-
-# say LEVEL TEXT: one line on stderr in one write.
-say() {
-	local masked
-	case $1 in
-	error) ;;
-	info) [[ -n ${opt[-v]-} ]] || return 0 ;;
-	*) [[ -z ${opt[-q]-} ]] || return 0 ;;
-	esac
-	mask "$2"
-	printf '%s: %s: %s\n' "$chain_name" "$1" "$masked" >&"$say_fd"
-}
-
-# die CODE TEXT
-die() {
-	say error "$2"
-	exit "$1"
-}
+# Those of the supervisor itself, and those that every stage has.
+readonly options_own=" -f --config --stage --tap --tap-bytes --tap-files \
+--connect-ms --drain-ms --give-up --back-off --log --log-bytes --log-files \
+--prom "
 
 options_take() {
 	[[ -n $2 ]] || die 64 "$1: empty"
@@ -90,9 +60,11 @@ options_take_long() {
 
 # options_parse VALUES WORD...
 options_parse() {
-	local values=" $1 --stage --tap --connect-ms " wanting='' word
-	local flags=" -h -q -V -v --check --once --help --quiet --version --verbose "
+	local values=" $1 $options_own" wanting='' word
+	local flags=" -h -q -V -v --check --once --status --help --quiet \
+--version --verbose "
 	shift
+	opt=() options_given=()
 	for word; do
 		if [[ -n $wanting ]]; then
 			options_take "$wanting" "$word"
@@ -106,16 +78,77 @@ options_parse() {
 		esac
 	done
 	[[ -z $wanting ]] || die 64 "$wanting: wants a value"
-	options_alias -h --help -q --quiet -V --version -v --verbose
+	options_alias -h --help -q --quiet -V --version -v --verbose \
+		-f --config
 	[[ -z ${opt[-h]-} ]] || { printf '%s\n' "$chain_synopsis" && exit; }
 	[[ -z ${opt[-q]-} || -z ${opt[-v]-} ]] ||
 		die 64 "-q, -v: one or the other"
+	options_check
 }
 
 options_alias() {
 	while (($#)); do
-		[[ -z ${opt[$2]-} ]] || opt[$1]=1
+		[[ -z ${opt[$2]-} ]] || opt[$1]=${opt[$2]}
 		shift 2
+	done
+}
+
+# is_number TEXT LEAST MOST: decimal, without sign or blanks.
+is_number() {
+	[[ $1 =~ ^[0-9]{1,18}$ ]] && ((10#$1 >= $2 && 10#$1 <= $3))
+}
+
+# value_fits KIND VALUE: else sets `wants` to what is allowed.
+value_fits() {
+	local kind=$1 value=$2 least most
+	case $kind in
+	number:*)
+		IFS=: read -r _ least most <<<"$kind"
+		wants="a number from $least to $most"
+		is_number "$value" "$least" "$most"
+		;;
+	ranges)
+		wants='numbers like 0-3,7'
+		[[ $value =~ ^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$ ]]
+		;;
+	pair)
+		wants=name=value
+		[[ $value == ?*=* ]]
+		;;
+	tap)
+		wants=stage=file
+		[[ $value == ?*=?* ]]
+		;;
+	end)
+		wants='beginning or end'
+		[[ $value == beginning || $value == end ]]
+		;;
+	give-up)
+		wants='deaths/seconds, from 1/1 to 1000000/1000000'
+		[[ $value == */* ]] && is_number "${value%%/*}" 1 1000000 &&
+			is_number "${value#*/}" 1 1000000
+		;;
+	back-off)
+		wants='least-most in ms, from 1-1 to 3600000-3600000'
+		[[ $value == *-* ]] && is_number "${value%%-*}" 1 3600000 &&
+			is_number "${value#*-}" 1 3600000 &&
+			((10#${value%%-*} <= 10#${value#*-}))
+		;;
+	esac
+}
+
+# The supervisor's own, before anything is started.
+options_check() {
+	local wants name
+	declare -A kinds=([--drain-ms]=number:1:3600000 [--give-up]=give-up
+		[--back-off]=back-off [--connect-ms]=number:100:3600000
+		[--log-bytes]=number:4096:1099511627776
+		[--tap-bytes]=number:1024:1099511627776
+		[--log-files]=number:1:999 [--tap-files]=number:1:999)
+	for name in "${!kinds[@]}"; do
+		[[ -z ${opt[$name]-} ]] ||
+			value_fits "${kinds[$name]}" "${opt[$name]}" ||
+			die 64 "$name: '${opt[$name]}': wants $wants"
 	done
 }
 

@@ -1,89 +1,142 @@
 # shellcheck shell=bash
-# status.bash: what the end of a process means for its chain. A part of
-# chain.bash, whose variables it uses.
-# shellcheck disable=SC2034,SC2154
+# status.bash: --status: what a chain's supervisor is doing, and its stages.
+#
+# The lock says whether there is one: a file that a dead one has left shows
+# nothing as alive. A process is shown when it is the supervisor's child, and
+# its figures when the file they are in was begun after it was.
+# shellcheck disable=SC2034,SC2154  # the variables of the other parts
 
-cause= # index of the process that is the first cause
-cause_status=
-cause_is_hard=
-abandoned=0 # 75: a stage was told to abandon, and did
+declare -A saw=() # name → value in the state file
+saw_processes=()
 
-# kind_of INDEX STATUS: fine; soft: may be what another one's death did to it;
-# hard.
-kind_of() {
-	case $2 in
-	0) echo fine ;;
-	75 | $((128 + 13))) echo soft ;; # SIGPIPE: its reader has gone
-	$((128 + 15))) # told to stop before it had a handler
-		[[ $1 == 0 && -n $drained ]] && echo soft || echo hard
-		;;
-	*) echo hard ;;
-	esac
+# state_read: sets saw and saw_processes; fails where there is no whole state.
+state_read() {
+	local name value whole=1
+	saw=() saw_processes=()
+	[[ -r $run_folder/state ]] || return
+	while IFS='=' read -r name value; do
+		case $name in
+		process) saw_processes+=("$value") ;;
+		.) whole=0 ;;
+		*) saw[$name]=$value ;;
+		esac
+	done <"$run_folder/state"
+	return "$whole"
 }
 
-# Keeps the first that was hard, else the first that was soft.
-note_death() {
-	local kind
-	say info "${labels[$1]}: pid ${pids[$1]}: $(describe "$1" "$2")"
-	kind=$(kind_of "$1" "$2")
-	[[ $kind != fine ]] || return
-	if ((signals > 1)); then
-		abandoned=75
-	elif [[ -z $cause || -z $cause_is_hard && $kind == hard ]]; then
-		cause=$1
-		cause_status=$2
-		[[ $kind == soft ]] || cause_is_hard=1
+# duration MS: sets `text`.
+duration() {
+	local s=$(($1 / 1000))
+	if (($1 < 60000)); then
+		printf -v text '%d.%d s' "$s" "$(($1 % 1000 / 100))"
+	elif ((s < 3600)); then
+		text="$((s / 60)) min $((s % 60)) s"
+	elif ((s < 86400)); then
+		text="$((s / 3600)) h $((s % 3600 / 60)) min"
+	else
+		text="$((s / 86400)) d $((s % 86400 / 3600)) h"
 	fi
 }
 
-# describe INDEX STATUS: what it means, for a message.
-describe() {
-	local status=$2 why
-	if ((status > 128)); then
-		echo "killed by signal $((status - 128)) ($(kill -l "$status"))"
-		return
+# figure_sum FILE NAME: sets `sum` to the sum of its series, or to "-".
+figure_sum() {
+	local name value
+	sum=-
+	while read -r name value; do
+		[[ ${name%%\{*} == "$2" ]] || continue
+		[[ $sum != - ]] || sum=0
+		sum=$((sum + ${value%%[.e]*}))
+	done <"$1"
+}
+
+# started_after FILE: the figures are of a process that began no earlier than
+# the one that began `age_ms` ago.
+started_after() {
+	local sum now=${EPOCHREALTIME%[.,]*}
+	[[ -r $1 ]] || return
+	figure_sum "$1" qim_start_timestamp_seconds
+	[[ $sum != - ]] && ((sum >= now - age_ms / 1000 - 2))
+}
+
+# show_process PID LABEL
+show_process() {
+	local parent began age_ms text file figures=(- - - -) i=0 name sum
+	process_stat "$1" && [[ $parent == "$holder" ]] || return 0
+	age_ms=$((uptime_ms - began * 1000 / ticks))
+	duration "$age_ms"
+	file=${saw[prom]-}/qim-${saw[chain]-}-$2.prom
+	if started_after "$file"; then
+		for name in qim_batches_total qim_records_total \
+			qim_in_flight_batches qim_lag_records
+		do
+			figure_sum "$file" "$name"
+			figures[i++]=$sum
+		done
 	fi
-	((status == 0)) || ! is_tap "$1" || status=tap
-	case $status in
-	0) why= ;;
-	tap) why=": ${argv[from[$1] + 1]} isn't whole" ;;
-	64) why=': usage' ;;
-	65) why=': bad data' ;;
-	66) why=": input can't be opened" ;;
-	69) why=': not reachable' ;;
-	70) why=': internal error' ;;
-	71) why=': no resources' ;;
-	74) why=': I/O error' ;;
-	75) why=': temporary failure, start again' ;;
-	76) why=': wrong kind of stream' ;;
-	77) why=': not authorised' ;;
-	78) why=': configuration' ;;
-	126 | 127) why=": ${paths[$1]} can't be started" ;;
-	*) why=': not a code of ours' ;;
-	esac
-	echo "exit $2$why"
+	printf '%-26s %8s %13s %10s %12s %9s %12s\n' "$2" "$1" "$text" \
+		"${figures[@]}"
 }
 
-# code_of INDEX STATUS: the chain's exit code where that process is the cause.
-code_of() {
-	case $2 in
-	$((128 + 4)) | $((128 + 6)) | $((128 + 7)) | $((128 + 8)) | $((128 + 11)))
-		echo 70 # ILL, ABRT, BUS, FPE, SEGV: a bug
-		;;
-	126 | 127) echo 78 ;;
-	*)
-		if (($2 > 128)); then
-			echo 75
-		elif is_tap "$1"; then
-			echo 74
-		else
-			echo "$2"
-		fi
-		;;
-	esac
+show_processes() {
+	local line ticks uptime_ms
+	ticks=$(getconf CLK_TCK)
+	uptime
+	printf '%-26s %8s %13s %10s %12s %9s %12s\n' STAGE PID UPTIME BATCHES \
+		RECORDS 'IN FLIGHT' LAG
+	for line in "${saw_processes[@]}"; do
+		show_process "${line%% *}" "${line#* }"
+	done
 }
 
-# finish INDEX STATUS: names the cause and exits.
-finish() {
-	die "$(code_of "$1" "$2")" "${labels[$1]}: $(describe "$1" "$2")"
+show_dead() {
+	if state_read; then
+		case ${saw[state]-} in
+		ended\ *) echo "$chain_name: not running: ended with ${saw[state]#ended }" ;;
+		*) echo "$chain_name: not running: supervisor ${saw[pid]-?} was killed while ${saw[state]-?}" ;;
+		esac
+		[[ -z ${saw[cause]-} ]] || echo "last cause: ${saw[cause]}"
+	else
+		echo "$chain_name: not running"
+	fi
+	exit 69
+}
+
+# find_holder: sets holder and state; the state file is the holder's own, or it
+# hasn't written one yet.
+find_holder() {
+	local tries
+	for ((tries = 0; tries < 20; tries++)); do
+		state_read || saw=()
+		holder_of "$run_folder/lock" "${saw[pid]-}"
+		[[ -n $holder && ${saw[pid]-} == "$holder" ]] && return
+		lock_is_free && return 1
+		sleep 0.05
+	done
+	saw=([state]=starting) saw_processes=()
+}
+
+# show_status: prints and exits: 0 ready, 75 not ready, 69 not running.
+show_status() {
+	local holder text uptime_ms
+	options_require -g
+	run_folder_name
+	if lock_is_free || ! find_holder; then
+		show_dead
+	fi
+	state=${saw[state]}
+	[[ $state != waiting ]] || state='waiting to start again'
+	uptime
+	text="$chain_name: $state"
+	if [[ -n ${saw[since]-} ]]; then
+		local head=$text
+		duration "$((uptime_ms - saw[since]))"
+		head+=" for $text"
+		duration "$((uptime_ms - saw[began]))"
+		text="$head; supervisor $holder, up $text; run ${saw[run]}, restarts ${saw[restarts]}"
+	fi
+	echo "$text"
+	[[ -z ${saw[cause]-} ]] || echo "last cause: ${saw[cause]}"
+	show_processes
+	[[ $state == ready ]] || exit 75
+	exit 0
 }

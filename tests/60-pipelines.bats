@@ -1,82 +1,20 @@
 #!/usr/bin/env bats
-# The supervisor: both chains with stages of our own making, for statuses and
-# signals, and with the real ones on the mock broker and Redis.
+# The chains: one run of each, with stages of our own making, for statuses and
+# signals, and with the real ones on the mock broker and Redis. What a
+# supervisor does when a run has ended is in 63.
 
 bats_require_minimum_version 1.5.0
 load lib/common
 load lib/redis
-
-fanout=$qim_root/pipelines/fanout
-mailbox=$qim_root/pipelines/mailbox
-stages="outbox-read fanout-plan dispatch-produce offset-commit"
+load lib/fakes
 
 teardown_file() {
 	stop_mock
 }
 
-# The chain with least options; QIM_BIN decides whose stages run.
-fan() {
-	"$fanout" -b localhost:1 -t outbox -d dispatch -g group "$@"
-}
-
-# fake NAME BODY: a stage that answers --check and -V, notes its pid and
-# arguments in $notes, then runs BODY in bash.
-fake() {
-	cat >"$QIM_BIN/$1" <<-EOF
-		#!/bin/bash
-		[[ " \$* " != *" --check "* ]] || exit 0
-		[[ \$1 != -V ]] || { echo "$1 (qim) 1.2.3"; exit; }
-		echo \$\$ >"$notes/$1.pid"
-		printf '%s\n' "\$@" >"$notes/$1.args"
-		$2
-	EOF
-	chmod +x "$QIM_BIN/$1"
-}
-
-# A chain that runs until it is told to stop, and passes bytes on.
-fake_chain() {
-	local name
-	notes=$BATS_TEST_TMPDIR/notes
-	QIM_BIN=$BATS_TEST_TMPDIR/bin
-	mkdir -p "$QIM_BIN" "$notes"
-	fake outbox-read 'trap "stop=1" TERM
-		while [[ -z ${stop-} ]]; do echo line || exit 75; sleep 0.05; done
-		echo end'
-	for name in fanout-plan dispatch-produce mailbox-apply; do
-		fake "$name" 'trap "" TERM; exec cat'
-	done
-	fake offset-commit 'trap "" TERM; exec cat'
-}
-
-# A chain whose first stage ends by itself.
-short_chain() {
-	fake_chain
-	fake outbox-read 'echo line; echo end'
-}
-
-# start command...: in the background, with its own stderr; sets `supervisor`.
-start() {
-	"$@" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" 3>&- &
-	supervisor=$!
-}
-
-# expect_end STATUS: of what start() started.
-expect_end() {
-	local status=0
-	wait "$supervisor" || status=$?
-	[ "$status" = "$1" ] ||
-		fail "exit $status, not $1: $(<"$BATS_TEST_TMPDIR/err")"
-}
-
-started() {
-	local name
-	for name; do
-		[[ -s $notes/$name.pid ]] || return
-	done
-}
-
-gone() {
-	! kill -0 "$1" 2>/dev/null
+# once [option...]: one run.
+once() {
+	fan --once "$@"
 }
 
 @test "wrong options: 64, one line" {
@@ -117,39 +55,66 @@ gone() {
 
 @test "each stage gets the options that it has, as they were given" {
 	short_chain
-	run -0 "$fanout" -bbroker:1 -t outbox --tap "fanout-plan=/dev/null" \
+	run -0 "$fanout" -bbroker:1 -t outbox \
 		-d dispatch -g group -X a=1 -F file -X 'b= 2' -n32 -o 17 \
-		--lock-dir /locks \
+		--lock-dir "$locks" --once -p 0-3 \
 		--first=end --dead-letter dead --connect-ms 500 -q \
 		--stage outbox-read=--batch --stage=outbox-read='7 8'
-	[ "$(tr '\n' '|' <"$notes/outbox-read.args")" = '-b|broker:1|-t|outbox|-g|group|-X|a=1|-F|file|-X|b= 2|-o|17|--first|end|-q|--connect-ms|500|--batch|7 8|--with-parent|' ]
-	[ "$(tr '\n' ' ' <"$notes/fanout-plan.args")" = '-n 32 --dead-letter dead -q --connect-ms 500 --with-parent ' ]
-	[ "$(tr '\n' '|' <"$notes/dispatch-produce.args")" = '-b|broker:1|-X|a=1|-F|file|-X|b= 2|--dead-letter|dead|-t|dispatch|-q|--connect-ms|500|--with-parent|' ]
-	[ "$(tr '\n' '|' <"$notes/offset-commit.args")" = '-b|broker:1|-g|group|-X|a=1|-F|file|-X|b= 2|--lock-dir|/locks|-q|--connect-ms|500|--with-parent|' ]
+	ours="--with-parent|--prom|$locks/fanout:group:0-3|--chain|fanout_group_0-3"
+	[ "$(tr '\n' '|' <"$notes/outbox-read.args")" = "$ours|"'-b|broker:1|-t|outbox|-g|group|-X|a=1|-F|file|-X|b= 2|-o|17|-p|0-3|--first|end|-q|--connect-ms|500|--batch|7 8|' ]
+	[ "$(tr '\n' ' ' <"$notes/fanout-plan.args")" = "${ours//|/ } "'-n 32 --dead-letter dead -q --connect-ms 500 ' ]
+	[ "$(tr '\n' '|' <"$notes/dispatch-produce.args")" = "$ours|"'-b|broker:1|-X|a=1|-F|file|-X|b= 2|--dead-letter|dead|-t|dispatch|-q|--connect-ms|500|' ]
+	[[ "$(tr '\n' '|' <"$notes/offset-commit.args")" =~ ^"$ours|--ready|"[0-9]+"|-b|broker:1|-g|group|-X|a=1|-F|file|-X|b= 2|--lock-dir|$locks|-q|--connect-ms|500|"$ ]]
 }
 
 @test "all stages end well: 0, and -v has a line for each" {
 	short_chain
-	run -0 --separate-stderr fan -v
+	run -0 --separate-stderr once -v
 	[ "$output" = $'line\nend' ]
 	for name in $stages; do
 		pid=$(<"$notes/$name.pid")
 		grep -qx "qim-fanout: info: $name: pid $pid: started" <<<"$stderr"
 		grep -qx "qim-fanout: info: $name: pid $pid: exit 0" <<<"$stderr"
 	done
-	run -0 --separate-stderr fan --once
+	run -0 --separate-stderr once
 	[ -z "$stderr" ]
 }
 
-@test "the first cause is named, its code is the chain's" {
+# expect_cause LABEL TEXT: the only cause that is named.
+expect_cause() {
+	grep -qxE "qim-fanout: error: $1: pid [0-9]+: $2" <<<"$stderr" ||
+		fail "not $1: $2: $stderr"
+}
+
+@test "the first cause is named, its code is the chain's, and what to do" {
 	short_chain
 	for code in 64 65 66 69 70 71 74 75 76 77 78 3; do
 		fake dispatch-produce "cat >/dev/null; exit $code"
 		fake offset-commit 'cat >/dev/null; exit 75'
-		run "-$code" --separate-stderr fan
-		[[ $stderr == "qim-fanout: error: dispatch-produce: exit $code: "* ]]
-		[ "${#stderr_lines[@]}" = 1 ]
+		run "-$code" --separate-stderr once
+		[[ $stderr =~ ^"qim-fanout: error: dispatch-produce: pid "[0-9]+": exit $code: " ]]
+		case $code in
+		69 | 71 | 74 | 75) [ "${#stderr_lines[@]}" = 1 ] ;;
+		*)
+			[ "${#stderr_lines[@]}" = 2 ]
+			[[ ${stderr_lines[1]} == 'qim-fanout: error: stopped: '?* ]]
+			;;
+		esac
 	done
+}
+
+@test "the cause comes with the last line that it said" {
+	short_chain
+	fake dispatch-produce 'cat >/dev/null
+		echo "dispatch-produce: notice: one" >&2
+		echo "dispatch-produce: error: topic \"x\": no" >&2; exit 69'
+	run -69 --separate-stderr once
+	[ "${stderr_lines[0]}" = 'dispatch-produce: notice: one' ]
+	[[ ${stderr_lines[2]} =~ ^"qim-fanout: error: dispatch-produce: pid "[0-9]+': exit 69: not reachable, its last line: "dispatch-produce: error: topic "x": no"'$ ]]
+	# Not that of an earlier run.
+	fake dispatch-produce 'cat >/dev/null; exit 69'
+	run -69 --separate-stderr once
+	expect_cause dispatch-produce 'exit 69: not reachable'
 }
 
 @test "75 and SIGPIPE are what a neighbour's death does: the hard one counts" {
@@ -157,32 +122,32 @@ gone() {
 	fake fanout-plan 'exit 75'
 	fake dispatch-produce 'sleep 0.5; exit 65'
 	fake offset-commit 'cat >/dev/null; exit 75'
-	run -65 --separate-stderr fan
-	[ "$stderr" = 'qim-fanout: error: dispatch-produce: exit 65: bad data' ]
+	run -65 --separate-stderr once
+	expect_cause dispatch-produce 'exit 65: bad data'
 	# Of the soft ones the first, where they are far enough apart to be seen.
-	fake outbox-read 'while echo line; do sleep 2; done; exit 75'
-	fake fanout-plan 'sleep 1; exit 75'
+	fake outbox-read 'while echo line; do sleep 0.5; done; exit 75'
+	fake fanout-plan 'sleep 0.3; exit 75'
 	fake dispatch-produce 'exec cat'
 	fake offset-commit 'cat >/dev/null; sleep 0.5; exit 75'
-	run -75 --separate-stderr fan
-	echo "$stderr"
-	[ "$stderr" = 'qim-fanout: error: fanout-plan: exit 75: temporary failure, start again' ]
-	fake fanout-plan 'sleep 1; kill -PIPE $$'
-	run -75 --separate-stderr fan
-	[[ $stderr == 'qim-fanout: error: fanout-plan: killed by signal 13 (PIPE)' ]]
+	run -75 --separate-stderr once
+	expect_cause fanout-plan 'exit 75: temporary failure'
+	fake fanout-plan 'sleep 0.3; kill -PIPE $$'
+	run -75 --separate-stderr once
+	expect_cause fanout-plan 'killed by signal 13 \(PIPE\)'
 }
 
 @test "killed by a signal: 75, and 70 for what only a bug does" {
 	short_chain
 	for signal in KILL TERM HUP; do
 		fake fanout-plan "kill -$signal \$\$"
-		run -75 --separate-stderr fan
-		[[ $stderr == "qim-fanout: error: fanout-plan: killed by signal "*" ($signal)" ]]
+		run -75 --separate-stderr once
+		expect_cause fanout-plan "killed by signal [0-9]+ \\($signal\\)"
 	done
 	for signal in SEGV ABRT BUS; do
 		fake fanout-plan "ulimit -c 0; kill -$signal \$\$"
-		run -70 --separate-stderr fan
-		[[ $stderr == "qim-fanout: error: fanout-plan: killed by signal "*" ($signal)" ]]
+		run -70 --separate-stderr once
+		expect_cause fanout-plan "killed by signal [0-9]+ \\($signal\\)"
+		expect_message 'qim-fanout: error: stopped: a bug'
 	done
 }
 
@@ -190,20 +155,18 @@ gone() {
 	fake_chain
 	fake outbox-read 'trap "exit 0" TERM; while :; do sleep 0.05; done'
 	fake offset-commit 'exit 77'
-	run -77 --separate-stderr timeout 20 "$fanout" \
-		-b x -t outbox -d dispatch -g group
-	[ "$stderr" = 'qim-fanout: error: offset-commit: exit 77: not authorised' ]
+	run -77 --separate-stderr once
+	expect_cause offset-commit 'exit 77: not authorised'
 }
 
 @test "a first stage that our own TERM kills, as it starts, isn't the cause" {
 	fake_chain
 	fake outbox-read 'exec sleep 60'
 	fake fanout-plan 'sleep 0.3; exit 75'
-	run -75 --separate-stderr fan
-	echo "$stderr"
-	[ "$stderr" = 'qim-fanout: error: fanout-plan: exit 75: temporary failure, start again' ]
+	run -75 --separate-stderr once
+	expect_cause fanout-plan 'exit 75: temporary failure'
 	fake dispatch-produce 'cat >/dev/null; exit 65'
-	run -65 --separate-stderr fan
+	run -65 --separate-stderr once
 }
 
 @test "each process has its own ends of the pipes only, and sees their end" {
@@ -211,13 +174,17 @@ gone() {
 	for name in fanout-plan dispatch-produce; do
 		fake "$name" "ls -l /proc/\$\$/fd >'$notes/$name.fds'; exec cat"
 	done
-	run -0 fan --tap outbox-read=/dev/null --tap fanout-plan=/dev/null
+	run -0 once
 	[ "$output" = $'line\nend' ]
 	for name in fanout-plan dispatch-produce; do
 		cat "$notes/$name.fds"
-		[ "$(grep -c 'tmp\..*(deleted)' "$notes/$name.fds")" = 2 ]
-		grep -q ' 0 -> .*(deleted)' "$notes/$name.fds"
-		grep -q ' 1 -> .*(deleted)' "$notes/$name.fds"
+		for fd in 0 1 2; do
+			grep -q " $fd -> pipe:" "$notes/$name.fds"
+		done
+		# No more, but what whoever runs the tests has open.
+		[ "$(grep -o 'pipe:.*' "$notes/$name.fds" | grep -vcFf \
+			<(ls -l /proc/$$/fd /proc/$PPID/fd | grep -o 'pipe:.*'))" = 3 ]
+		run ! grep -F "$locks" "$notes/$name.fds"
 	done
 }
 
@@ -226,51 +193,10 @@ gone() {
 	fake fanout-plan "cat /proc/self/status >'$notes/status'
 		ps -o sid= -p \$\$ >'$notes/sid'; exec cat"
 	run -0 bash -c 'trap "" PIPE INT QUIT; exec "$@"' bash \
-		"$fanout" -b x -t outbox -d dispatch -g group
+		"$fanout" --once --lock-dir "$locks" -b x -t outbox -d dispatch -g group
 	# INT, QUIT and PIPE; whatever else the tests' caller ignores.
 	(((0x$(sed -n 's/^SigIgn:\t//p' "$notes/status") & 0x1006) == 0))
 	[ "$(tr -d ' ' <"$notes/sid")" = "$(<"$notes/fanout-plan.pid")" ]
-}
-
-@test "TERM, and INT, stop the first stage alone: what is under way drains, 0" {
-	fake_chain
-	for signal in TERM INT; do
-		rm -f "$notes"/*
-		start env --default-signal=INT "$fanout" \
-			-b x -t outbox -d dispatch -g group
-		wait_until 10 started $stages
-		wait_until 10 test -s "$BATS_TEST_TMPDIR/out"
-		kill "-$signal" "$supervisor"
-		expect_end 0
-		[ "$(tail -n 1 "$BATS_TEST_TMPDIR/out")" = end ]
-		[ ! -s "$BATS_TEST_TMPDIR/err" ]
-	done
-}
-
-@test "a second signal abandons: 75" {
-	fake_chain
-	cat >"$QIM_BIN/offset-commit" <<-EOF
-		#!/usr/bin/python3 -ES
-		import os, signal, sys
-		count = 0
-		def handle(*_):
-		    global count
-		    count += 1
-		    if count == 2:
-		        os._exit(75)
-		signal.signal(signal.SIGTERM, handle)
-		signal.signal(signal.SIGINT, handle)
-		open("$notes/offset-commit.pid", "w").write(str(os.getpid()))
-		while True:
-		    signal.pause()
-	EOF
-	start "$fanout" -b x -t outbox -d dispatch -g group
-	wait_until 10 started $stages
-	kill "$supervisor"
-	wait_until 10 gone "$(<"$notes/dispatch-produce.pid")"
-	kill "$supervisor"
-	expect_end 75
-	[ "$(<"$BATS_TEST_TMPDIR/err")" = "qim-fanout: error: abandoned: second signal: what isn't acknowledged is done again" ]
 }
 
 @test "a program that isn't there, or can't be started: 78" {
@@ -278,13 +204,21 @@ gone() {
 	rm "$QIM_BIN/dispatch-produce"
 	cp -R "$qim_root/pipelines" "$BATS_TEST_TMPDIR/alone"
 	run -78 --separate-stderr env PATH=/usr/bin:/bin \
-		"$BATS_TEST_TMPDIR/alone/fanout" -b x -t outbox -d dispatch -g group
+		"$BATS_TEST_TMPDIR/alone/fanout" --once --lock-dir "$locks" \
+		-b x -t outbox -d dispatch -g group
 	[ "$stderr" = 'qim-fanout: error: dispatch-produce: no such program in $QIM_BIN, beside qim-fanout or in $PATH' ]
 	[ ! -e "$notes/outbox-read.pid" ]
 	echo '#!/nowhere' >"$QIM_BIN/dispatch-produce"
 	chmod +x "$QIM_BIN/dispatch-produce"
-	run -78 --separate-stderr fan
-	expect_message "qim-fanout: error: dispatch-produce: exit 127: $QIM_BIN/dispatch-produce can't be started"
+	run -78 --separate-stderr once
+	expect_cause dispatch-produce "exit 127: $QIM_BIN/dispatch-produce can't be started.*"
+	expect_message 'qim-fanout: error: stopped: see QIM_BIN and PATH'
+	# What the cause itself says of it, kept by a log-keep that isn't there.
+	rm "$QIM_BIN/log-keep"
+	run -78 --separate-stderr env PATH=/usr/bin:/bin \
+		"$BATS_TEST_TMPDIR/alone/fanout" --once --lock-dir "$locks" \
+		-b x -t outbox -d dispatch -g group
+	expect_message 'qim-fanout: error: log-keep: no such program'
 }
 
 @test "installed, the scripts find their library and their programs" {
@@ -295,45 +229,36 @@ gone() {
 	cp "$qim_root"/pipelines/*.bash "$root/libexec/qim"
 	cp "$QIM_BIN"/* "$root/bin"
 	ln -s ../bin/qim-fanout "$root/link/fan"
-	run -0 env -u QIM_BIN "$root/link/fan" -b x -t outbox -d dispatch -g g
+	run -0 env -u QIM_BIN "$root/link/fan" --once \
+		--lock-dir "$locks" -b x -t outbox -d dispatch -g g
 	[ "$output" = $'line\nend' ]
 }
 
-@test "a tap is a copy of the stage's bytes; several are several" {
+@test "a tap is a copy of the stage's stream; several are several" {
 	fake_chain
-	head -c 3000000 /dev/urandom >"$BATS_TEST_TMPDIR/bytes"
-	fake outbox-read "exec cat '$BATS_TEST_TMPDIR/bytes'"
-	fan --tap "outbox-read=$BATS_TEST_TMPDIR/one" \
+	stream=$qim_root/tests/golden/records.qim
+	fake outbox-read "exec cat '$stream'"
+	once --tap "outbox-read=$BATS_TEST_TMPDIR/one" \
 		--tap "outbox-read=$BATS_TEST_TMPDIR/two" \
 		--tap "dispatch-produce=$BATS_TEST_TMPDIR/three" \
-		>"$BATS_TEST_TMPDIR/out"
+		--tap-bytes 1000000 --tap-files 2 >"$BATS_TEST_TMPDIR/out"
 	for copy in one two three out; do
-		cmp "$BATS_TEST_TMPDIR/bytes" "$BATS_TEST_TMPDIR/$copy"
+		cmp "$stream" "$BATS_TEST_TMPDIR/$copy"
 	done
+	run -0 once --tap "outbox-read=$BATS_TEST_TMPDIR/one" --tap-files 1
+	[ ! -e "$BATS_TEST_TMPDIR/one.1" ]
 }
 
-@test "a tap that can't be written: 66 before the start, 74 later; data flow on" {
+@test "a tap that can't be written, a folder for --log, --prom that isn't: 66" {
 	short_chain
 	run -66 --separate-stderr fan --tap outbox-read=/no/such/file
 	[ "$stderr" = "qim-fanout: error: --tap: '/no/such/file': can't be written" ]
 	run -66 fan --tap "outbox-read=$BATS_TEST_TMPDIR"
+	for option in --log --prom; do
+		run -66 --separate-stderr fan "$option" /no/such/folder
+		[ "$stderr" = "qim-fanout: error: $option: '/no/such/folder': no folder that can be written to" ]
+	done
 	[ ! -e "$notes/outbox-read.pid" ]
-	run -74 --separate-stderr fan --tap outbox-read=/dev/full
-	[ "$output" = $'line\nend' ]
-	expect_message "qim-fanout: error: tap of outbox-read: exit 1: /dev/full isn't whole"
-}
-
-@test "a tap that is killed: the chain ends, 75" {
-	fake_chain
-	start "$fanout" -v -b x -t outbox -d dispatch -g group \
-		--tap "fanout-plan=$BATS_TEST_TMPDIR/tap"
-	wait_until 10 started $stages
-	pid=$(sed -n 's/.*tap of fanout-plan: pid \([0-9]*\): started/\1/p' \
-		"$BATS_TEST_TMPDIR/err")
-	kill -9 "$pid"
-	expect_end 75
-	grep -qx 'qim-fanout: error: tap of fanout-plan: killed by signal 9 (KILL)' \
-		"$BATS_TEST_TMPDIR/err"
 }
 
 @test "--check asks every stage, starts none, and gives the first refusal" {
@@ -352,24 +277,31 @@ gone() {
 
 @test "the mailbox chain starts at the marks, from a file without a name" {
 	fake_chain
-	export TMPDIR=$BATS_TEST_TMPDIR/tmp
-	mkdir "$TMPDIR"
-	fake mailbox-read "ls '$TMPDIR' >'$notes/before'; echo dispatch 0 17"
+	fake mailbox-read "ls '$locks'/*/ >'$notes/before'; echo dispatch 0 17"
 	fake outbox-read 'cat /dev/stdin'
-	run -0 "$mailbox" -b x -t dispatch -g group -r unix:/redis -n 8 --prefix p \
-		--user u --password-file f --connect-ms 900 --lock-dir=/locks
+	box=("$mailbox" --once --lock-dir="$locks" -b x -t dispatch -g group
+		-r unix:/redis)
+	run -0 "${box[@]}" -n 8 --prefix p --user u --password-file f \
+		--connect-ms 900 --wait-replicas 2 --wait-ms 50
 	[ "$output" = 'dispatch 0 17' ]
-	[ "$(tr '\n' ' ' <"$notes/mailbox-read.args")" = '--connect-ms 900 -r unix:/redis -n 8 --prefix p --user u --password-file f positions -t dispatch ' ]
-	[ "$(tr '\n' ' ' <"$notes/mailbox-apply.args")" = '-r unix:/redis -n 8 --prefix p --user u --password-file f --connect-ms 900 --with-parent ' ]
-	[ "$(tr '\n' ' ' <"$notes/outbox-read.args")" = '-b x -t dispatch -g group --connect-ms 900 -o @/dev/stdin --with-parent ' ]
-	[ "$(tr '\n' ' ' <"$notes/offset-commit.args")" = '-b x -g group --lock-dir /locks --connect-ms 900 --with-parent ' ]
-	[ -z "$(ls "$TMPDIR")" ]
+	run ! grep marks "$notes/before"
+	[ "$(tr '\n' ' ' <"$notes/mailbox-read.args")" = '--with-parent -r unix:/redis -n 8 --prefix p --user u --password-file f positions -t dispatch --connect-ms 900 ' ]
+	ours="--with-parent --prom $locks/mailbox:group --chain mailbox_group"
+	[ "$(tr '\n' ' ' <"$notes/mailbox-apply.args")" = "$ours "'-r unix:/redis -n 8 --prefix p --user u --password-file f --wait-replicas 2 --wait-ms 50 --connect-ms 900 ' ]
+	[ "$(tr '\n' ' ' <"$notes/outbox-read.args")" = "$ours "'-b x -t dispatch -g group -o @/dev/stdin --connect-ms 900 ' ]
 	rm "$notes/outbox-read.pid"
-	fake mailbox-read 'exit 69'
-	run -69 --separate-stderr "$mailbox" -b x -t dispatch -g group -r unix:/redis
-	[ "$stderr" = 'qim-mailbox: error: mailbox-read: exit 69: no marks to start at' ]
+	fake mailbox-read 'echo "mailbox-read: error: no Redis" >&2; exit 69'
+	run -69 --separate-stderr "${box[@]}"
+	[[ ${stderr_lines[1]} =~ ^"qim-mailbox: error: mailbox-read: pid "[0-9]+': exit 69: not reachable, its last line: "mailbox-read: error: no Redis"'$ ]]
 	[ ! -e "$notes/outbox-read.pid" ]
-	[ -z "$(ls "$TMPDIR")" ]
+	# It has nothing to drain: told to stop, it is gone.
+	rm "$notes/mailbox-read.pid"
+	fake mailbox-read 'exec sleep 60'
+	start "${box[@]}"
+	wait_until 10 started mailbox-read
+	kill "$supervisor"
+	expect_end 0
+	[ ! -e "$notes/outbox-read.pid" ]
 }
 
 # ---- with the real programs ----
@@ -405,14 +337,15 @@ has_entries() {
 }
 
 start_both() {
-	"$fanout" -b "$MOCK_BROKERS" -t outbox -d dispatch -g fanout -n 8 \
-		--first beginning "$@" 2>"$BATS_TEST_TMPDIR/fanout.err" 3>&- &
+	locks=$BATS_TEST_TMPDIR/locks
+	"$fanout" --lock-dir "$locks" -b "$MOCK_BROKERS" -t outbox -d dispatch \
+		-g fanout -n 8 --first beginning 2>"$BATS_TEST_TMPDIR/fanout.err" 3>&- &
 	fanout_pid=$!
 	start_mailbox
 }
 
 start_mailbox() {
-	"$mailbox" -v -b "$MOCK_BROKERS" -t dispatch -g mailbox -n 8 \
+	"$mailbox" -v --lock-dir "$locks" -b "$MOCK_BROKERS" -t dispatch -g mailbox -n 8 \
 		-r "$redis" --prefix "$prefix" \
 		2>"$BATS_TEST_TMPDIR/mailbox.err" 3>&- &
 	mailbox_pid=$!
@@ -438,53 +371,23 @@ start_mailbox() {
 	boxes | cmp - "$BATS_TEST_TMPDIR/first"
 }
 
-@test "kill -9 of a supervisor: its stages end by themselves" {
-	need_servers
-	redis=unix:$REDIS_SOCKET prefix=$(unique killed)
-	messages | outbox-write -b "$MOCK_BROKERS" -t outbox
-	start_both
-	wait_until 20 has_entries 180
-	mapfile -t pids < <(pgrep -P "$mailbox_pid")
-	[ "${#pids[@]}" = 3 ]
-	kill -9 "$mailbox_pid"
-	for pid in "${pids[@]}"; do
-		wait_until 20 gone "$pid"
-	done
-	kill "$fanout_pid"
-	wait "$fanout_pid"
-}
-
-@test "a second chain with the group on this host: 78, the first goes on" {
-	need_servers
-	redis=unix:$REDIS_SOCKET prefix=$(unique second)
-	start_both --lock-dir "$BATS_TEST_TMPDIR/locks"
-	messages | head -n 30 | outbox-write -b "$MOCK_BROKERS" -t outbox
-	wait_until 20 has_entries 90
-	run -78 --separate-stderr "$fanout" -b "$MOCK_BROKERS" -t outbox \
-		-d dispatch -g fanout -n 8 --first beginning \
-		--lock-dir "$BATS_TEST_TMPDIR/locks"
-	expect_message "offset-commit: error: outbox[0]: locked by pid $(pgrep -P "$fanout_pid" -x offset-commit): it commits for this group already: $BATS_TEST_TMPDIR/locks/fanout:outbox:"
-	expect_message 'qim-fanout: error: offset-commit: exit 78'
-	messages | tail -n 30 | outbox-write -b "$MOCK_BROKERS" -t outbox
-	wait_until 20 has_entries 180
-	kill "$fanout_pid" "$mailbox_pid"
-	wait "$fanout_pid"
-	wait "$mailbox_pid"
-}
-
 @test "a wrong order of stages is refused: 76" {
 	need_servers
 	cat >"$BATS_TEST_TMPDIR/chain" <<-EOF
 		set -u
-		chain_name=wrong chain_synopsis=usage chain_here=$QIM_BIN
+		chain_name=wrong chain_kind=wrong chain_synopsis=usage
+		chain_here=$QIM_BIN chain_values="-g --lock-dir"
 		source "$qim_root/pipelines/chain.bash"
-		chain_add outbox-read -b "$MOCK_BROKERS" -t outbox -g g -e --first beginning
-		chain_add offset-commit -b "$MOCK_BROKERS" -g g
-		chain_ready
-		chain_run
+		chain_build() {
+			chain_add outbox-read -b "$MOCK_BROKERS" -t outbox -g g -e --first beginning
+			chain_add offset-commit -b "$MOCK_BROKERS" -g g
+		}
+		chain_main "\$@"
 	EOF
-	run -76 --separate-stderr bash "$BATS_TEST_TMPDIR/chain"
-	expect_message 'wrong: error: offset-commit: exit 76: wrong kind of stream'
+	run -76 --separate-stderr bash "$BATS_TEST_TMPDIR/chain" -g g \
+		--lock-dir "$BATS_TEST_TMPDIR/locks"
+	[[ $stderr =~ "wrong: error: offset-commit: pid "[0-9]+": exit 76: wrong kind of stream, its last line: " ]]
+	expect_message 'wrong: error: stopped: '
 }
 
 @test "one topic for two purposes: 78, before anything is started" {

@@ -139,7 +139,7 @@ committed_end() {
 	local group dispatch chain status=0
 	group=$(unique group) dispatch=$(unique dispatch)
 	kafka_create_topics "$topic:2" "$dispatch:4"
-	"$qim_root/pipelines/fanout" -b "$KAFKA_BROKERS" -t "$topic" \
+	"$qim_root/pipelines/fanout" --once --lock-dir "$BATS_TEST_TMPDIR/locks" -b "$KAFKA_BROKERS" -t "$topic" \
 		-d "$dispatch" -n 4 -g "$group" --first beginning \
 		--stage outbox-read=-X \
 		--stage outbox-read=topic.metadata.refresh.interval.ms=200 \

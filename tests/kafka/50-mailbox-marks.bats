@@ -29,7 +29,7 @@ dispatches() {
 }
 
 chain() {
-	"$qim_root/pipelines/mailbox" -b "$KAFKA_BROKERS" -t "$DISPATCH" \
+	"$qim_root/pipelines/mailbox" --once --lock-dir "$BATS_TEST_TMPDIR/locks" -b "$KAFKA_BROKERS" -t "$DISPATCH" \
 		-g "$GROUP" -r "$R" -n 1 --stage outbox-read=-e \
 		--stage outbox-read=--first --stage outbox-read=beginning "$@"
 }

@@ -9,7 +9,8 @@
 # chain_command NAME: sets `chain`, the command that starts it.
 # shellcheck disable=SC2154  # the caller sets them
 chain_command() {
-	chain=("$qim_root/pipelines/$1" -b "$KAFKA_BROKERS" -g "$GROUP-$1")
+	chain=("$qim_root/pipelines/$1" --once --lock-dir "$RUN/locks"
+		-b "$KAFKA_BROKERS" -g "$GROUP-$1")
 	case $1 in
 	fanout) chain+=(-t "$OUTBOX" -d "$DISPATCH" --first beginning
 		"${FANOUT_MORE[@]}") ;;
@@ -19,7 +20,7 @@ chain_command() {
 
 # keep_running NAME: start a chain again whenever it ends, until the file
 # RUN/stop is there. An exit that asks for a person is left in RUN/NAME.fatal.
-# Both chains restart quickly: the waiting here is the tests' time.
+# Not by the supervisor, whose waiting would be the tests' time: a run each.
 keep_running() {
 	local name=$1 status chain
 	chain_command "$name"

@@ -1,0 +1,64 @@
+# shellcheck shell=bash
+# say.bash: messages, in the form that the programs have.
+#
+# chain_name is set. say_fd is where lines go: stderr, or the pipe to a
+# log-keep; with say_file they are appended to that file instead, as log-keep
+# does it.
+# shellcheck disable=SC2034,SC2154  # the variables of the other parts
+
+: "${chain_name:?}"
+
+say_fd=2
+say_file=
+
+# mask TEXT: sets `masked`: bytes that aren't printable ASCII, and the
+# backslash, as \xNN.
+mask() {
+	local LC_ALL=C text=$1 i char
+	masked=$text
+	[[ $text == *[!\ -~]* || $text == *\\* ]] || return 0
+	masked=
+	for ((i = 0; i < ${#text}; i++)); do
+		char=${text:i:1}
+		if [[ $char != [\ -~] || $char == \\ ]]; then
+			printf -v char %d "'$char"
+			printf -v char '\\x%02x' "$((char & 255))"
+		fi
+		masked+=$char
+	done
+}
+
+# utc: sets `utc` to the time as log-keep writes it.
+utc() {
+	local now=$EPOCHREALTIME TZ=UTC0
+	printf -v utc '%(%Y-%m-%dT%H:%M:%S)T.%sZ' "${now%[.,]*}" "${now: -6:3}"
+}
+
+# say_line LINE: never ends the shell, and waits for nobody but the disk.
+say_line() {
+	local utc
+	if [[ -n $say_file ]]; then
+		utc
+		{ printf '%s %s\n' "$utc" "$1" >>"$say_file"; } 2>/dev/null && return
+	fi
+	# shellcheck disable=SC2261  # in this order: say_fd may be stderr
+	printf '%s\n' "$1" >&"$say_fd" 2>/dev/null
+}
+
+# say LEVEL TEXT: one line in one write.
+say() {
+	local masked
+	case $1 in
+	error) ;;
+	info) [[ -n ${opt[-v]-} ]] || return 0 ;;
+	*) [[ -z ${opt[-q]-} ]] || return 0 ;;
+	esac
+	mask "$2"
+	say_line "$chain_name: $1: $masked"
+}
+
+# die CODE TEXT: for what is refused before anything runs.
+die() {
+	say error "$2"
+	exit "$1"
+}

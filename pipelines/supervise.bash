@@ -1,0 +1,238 @@
+# shellcheck shell=bash
+# supervise.bash: runs the chain again and again: what the end of a run means,
+# how long to wait, when to give up; what is asked for meanwhile.
+# shellcheck disable=SC2034,SC2154  # the variables of the other parts
+
+abandon_ms=5000 # from the second signal to SIGKILL
+steady_ms=60000 # a run that lived so long
+ready_steady_ms=10000 # or was ready for so long, is no failure to start
+crashes_most=3 # in the window of --give-up
+
+state='' state_since=0 began_ms=0
+run=0 restarts=0
+last_cause=
+chain_label=
+deaths=() # when, on uptime's clock, those of the window
+crashes=()
+back_ms=0 # the next wait, before its jitter
+reload= # a HUP's: start again with what is in config_next
+config_next=()
+hup_is_stop=
+own_pid='' ending=''
+err_fd=
+
+# settings: numbers from the options.
+settings() {
+	local given=${opt[--back-off]-1000-30000} file=''
+	back_least=$((10#${given%%-*})) back_most=$((10#${given#*-}))
+	given=${opt[--give-up]-20/600}
+	deaths_most=$((10#${given%%/*})) window_ms=$((10#${given#*/} * 1000))
+	drain_ms=$((10#${opt[--drain-ms]-30000}))
+	prom_folder=${opt[--prom]-$run_folder}
+	[[ -z ${opt[--log]-} ]] || file=${opt[--log]}/current
+	say_file=$file
+	chain_label
+	back_ms=$back_least
+}
+
+# chain_label: sets it to the name of the chain for figures: 64 of letters,
+# digits and ._- at most.
+chain_label() {
+	local sum
+	chain_label=${run_folder##*/}
+	chain_label=${chain_label//[!a-zA-Z0-9._-]/_}
+	((${#chain_label} > 64)) || return 0
+	read -r sum _ < <(cksum <<<"$chain_label")
+	chain_label=${chain_label:0:50}_$sum
+}
+
+# reload_ask: a HUP. What is asked for is looked at before anything is
+# stopped; what is refused changes nothing.
+reload_ask() {
+	local lines status
+	hups=0
+	[[ $stops == 0 ]] || return 0
+	if [[ -n ${opt[-f]-} ]]; then
+		{ mapfile -t lines <"${opt[-f]}"; } 2>/dev/null || lines=()
+		# shellcheck disable=SC2030,SC2031  # it is to be local
+		(
+			trap - TERM INT HUP
+			config_lines=("${lines[@]}")
+			reload_check
+		)
+		status=$?
+		if ((status != 0)); then
+			say warning "HUP: ${opt[-f]} is refused: goes on as before"
+			return
+		fi
+		config_next=("${lines[@]}")
+	fi
+	say notice "HUP: stops the first stage, drains, and starts again"
+	notify --reloading
+	reload=1
+	drain
+}
+
+# In a subshell: dies where the file is refused.
+reload_check() {
+	local old=$run_folder
+	# shellcheck disable=SC2031
+	((${#config_lines[@]} > 0)) || die 66 "-f: '${opt[-f]}': can't be read"
+	reload_read
+	run_folder_name
+	[[ $run_folder == "$old" ]] ||
+		die 78 "${opt[-f]}: group, partitions or lock-dir differ: that is another chain, and its lock another: $old"
+}
+
+reload_read() {
+	options_parse "$chain_values" "${chain_words[@]}"
+	[[ -z ${opt[-f]-} ]] || config_parse
+	chain_prepare
+}
+
+reload_apply() {
+	reload=
+	config_lines=("${config_next[@]}")
+	reload_read
+	settings
+	[[ -n $own_pid ]] || own_log_start
+}
+
+# class_of CODE: done, stop: a person must act, again.
+class_of() {
+	case $1 in
+	0) echo 'done' ;;
+	69 | 71 | 74 | 75) echo again ;;
+	*) echo stop ;;
+	esac
+}
+
+# within NAME: the times in the array NAME that lie in the window, and now.
+within() {
+	local -n times=$1
+	local each kept=()
+	for each in "${times[@]}"; do
+		((each <= uptime_ms - window_ms)) || kept+=("$each")
+	done
+	times=("${kept[@]}" "$uptime_ms")
+}
+
+# quit CODE: its last lines are waited for, but not for long.
+quit() {
+	local what status pid
+	[[ -z $ending ]] || exit "$1"
+	ending=1
+	pids=()
+	state_set "ended $1"
+	[[ -z $own_pid ]] || { exec {say_fd}>&-; say_fd=$err_fd; }
+	deadline_in 2000
+	until is_due || [[ " ${alive[*]} " != *" own "* &&
+		" ${alive[*]} " != *" notify "* ]]; do
+		[[ -n $timer_pid ]] || timer_start
+		await
+	done
+	exit "$1"
+}
+
+# stop_with CODE: a person must act.
+stop_with() {
+	say error "$cause_text"
+	say error "stopped: $(advise "$1")"
+	quit "$1"
+}
+
+# run_ended: ends the supervisor or returns to start again.
+run_ended() {
+	local code=$abandoned class cause_text="not drained" uptime_ms
+	if [[ -n $cause ]]; then
+		code=$(code_of "$cause" "$cause_status")
+		cause_describe
+		last_cause=$cause_text
+	fi
+	class=$(class_of "$code")
+	if [[ $class == stop ]] && ! may_crash_again; then
+		stop_with "$code"
+	elif ((stops > 0)) || [[ -n ${opt[--once]-} || $class == "done" ]]; then
+		[[ $class == "done" && -n $reload ]] && return
+		[[ -z $cause ]] || say error "$cause_text"
+		quit "$code"
+	elif [[ -z $reload ]]; then
+		back_off "$code"
+	fi
+}
+
+# A crash is tried again a few times.
+may_crash_again() {
+	[[ -n $cause && -z ${opt[--once]-} ]] && ((stops == 0)) &&
+		is_crash "$cause_status" || return
+	uptime
+	within crashes
+	((${#crashes[@]} < crashes_most))
+}
+
+# A run that lived for a while, or worked for a while.
+worked_well() {
+	((uptime_ms - run_ms >= steady_ms)) || [[ -n $ready ]] &&
+		((uptime_ms - ready_ms >= ready_steady_ms))
+}
+
+# back_off CODE
+back_off() {
+	local ms text uptime_ms
+	uptime
+	within deaths
+	if ((${#deaths[@]} >= deaths_most)); then
+		say error "$cause_text"
+		say error "gave up: ${#deaths[@]} deaths in $((window_ms / 1000)) s (--give-up): see what its lines say; start again when that is mended"
+		quit "$1"
+	fi
+	! worked_well || back_ms=$back_least
+	ms=$((back_ms * (500 + SRANDOM % 1001) / 1000))
+	back_ms=$((back_ms * 2 < back_most ? back_ms * 2 : back_most))
+	printf -v text '%d.%02d s' "$((ms / 1000))" "$((ms % 1000 / 10))"
+	say warning "$cause_text; start again in $text (death ${#deaths[@]} of $deaths_most in $((window_ms / 1000)) s)"
+	sleep_ms "$ms"
+}
+
+# sleep_ms MS: until then, a stop, or a HUP that is granted.
+sleep_ms() {
+	local what status
+	phase=waiting pids=()
+	state_set waiting
+	deadline_in "$1"
+	until is_due || ((stops > 0)) || [[ -n $reload ]]; do
+		[[ -n $timer_pid ]] || timer_start
+		if ((hups > 0)); then
+			reload_ask
+		else
+			await
+		fi
+	done
+	deadline=0
+	((stops == 0)) || { notify --stopping; quit 0; }
+}
+
+# supervise: doesn't return.
+supervise() {
+	local pipe_read pipe_write uptime_ms
+	[[ ! -t 0 && ! -t 2 ]] || hup_is_stop=1
+	lock_take
+	settings
+	uptime
+	began_ms=$uptime_ms
+	trap on_signal TERM INT
+	trap on_hup HUP
+	trap '' PIPE
+	make_pipe || die 71 "no descriptors"
+	life_read=$pipe_read life_write=$pipe_write
+	# The shell has its own lines for killed processes; these are said here.
+	exec {err_fd}>&2 2>/dev/null
+	say_fd=$err_fd
+	own_log_start
+	while :; do
+		run_once
+		run_ended
+		[[ -z $reload ]] || reload_apply
+		restarts=$((restarts + 1))
+	done
+}
