@@ -98,8 +98,9 @@ figure_add_series(struct figure *family, const char *const *labels,
 		if (series->labels[i].value == NULL)
 			goto no_memory;
 	}
-	while (figure_next(last) != NULL)
-		last = figure_next(last);
+	if (family->last != NULL)
+		last = family->last;
+	family->last = series;
 	atomic_store_explicit(&last->next, series, memory_order_release);
 	return series;
 no_memory:

@@ -56,6 +56,7 @@ struct figure {
 	_Atomic uint64_t value; /* of a histogram: the sum */
 	_Atomic uint64_t buckets[FIGURE_BOUNDS + 1];
 	_Atomic(struct figure *) next; /* of the family's series */
+	struct figure *last; /* of a family, for who adds */
 	int32_t number; /* for the program's own use */
 };
 
