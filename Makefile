@@ -9,6 +9,9 @@ PREFIX = /usr/local
 BINDIR = $(PREFIX)/bin
 LIBEXECDIR = $(PREFIX)/libexec/qim
 MANDIR = $(PREFIX)/share/man
+# Where systemd's units go, e.g. /etc/systemd/system; empty: nowhere.
+UNITDIR =
+SYSUSERSDIR = $(PREFIX)/lib/sysusers.d
 
 B = build
 CC = gcc
@@ -162,11 +165,29 @@ install: all
 		install -D -m 644 $$page \
 		    $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/}; \
 	done
+	$(if $(UNITDIR),$(MAKE) install-units)
+
+# From each template also the unit of all partitions.
+install-units:
+	install -d $(DESTDIR)$(UNITDIR) $(DESTDIR)$(SYSUSERSDIR)
+	for name in fanout mailbox; do \
+		unit=$(DESTDIR)$(UNITDIR)/qim-$$name; \
+		sed 's|/usr/local/bin/|$(BINDIR)/|' \
+		    pipelines/systemd/qim-$$name@.service | \
+		    install -m 644 /dev/stdin $$unit@.service; \
+		sed 's/ -p %i//; s/ of partitions %i//' $$unit@.service | \
+		    install -m 644 /dev/stdin $$unit.service; \
+	done
+	install -m 644 pipelines/systemd/qim.sysusers.conf \
+	    $(DESTDIR)$(SYSUSERSDIR)/qim.conf
 
 uninstall:
 	rm -f $(PROGRAMS:%=$(DESTDIR)$(BINDIR)/%)
 	rm -f $(PIPELINES:pipelines/%=$(DESTDIR)$(BINDIR)/qim-%)
 	rm -rf $(DESTDIR)$(LIBEXECDIR)
+	$(if $(UNITDIR),rm -f $(DESTDIR)$(SYSUSERSDIR)/qim.conf \
+	    $(foreach n,fanout mailbox,$(DESTDIR)$(UNITDIR)/qim-$n.service \
+	    $(DESTDIR)$(UNITDIR)/qim-$n@.service))
 	for page in $(MANUALS); do \
 		rm -f $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/}; \
 	done
@@ -184,12 +205,13 @@ help:
 	@echo 'make check-valgrind  the unit tests under valgrind'
 	@echo 'make bench         benchmarks: ratios to a peer in the same run'
 	@echo 'make lint          format, static checks, manuals'
-	@echo 'make install       PREFIX=$(PREFIX) DESTDIR='
+	@echo 'make install       PREFIX=$(PREFIX) DESTDIR= UNITDIR='
 	@echo 'make uninstall     what install has put there'
 	@echo 'make clean         remove $(B)'
 
 .PHONY: all units fail demo check check-quick check-long check-asan \
-	check-valgrind bench lint install uninstall clean help
+	check-valgrind bench lint install install-units uninstall \
+	clean help
 .SECONDARY:
 -include $(COMMON:.o=.d) $(PROGRAMS:%=$(B)/cmd/%.d)
 -include $(patsubst $(B)/unit/%,$(B)/tests/unit/%.d,$(UNIT)) $(TOOLS:=.d) \

@@ -134,12 +134,15 @@ become() {
 		"${paths[i]}" "${args[@]}" "${argv[@]:from[i]:count[i]}"
 }
 
-# notify OPTION: tells systemd, where it wants to know.
+# notify --ready|--stopping|--reloading: tells systemd, where it wants to know.
+# As an assignment: systemd-notify has the latter two as options only from 253
+# on.
 notify() {
+	local word=${1#--}
 	[[ -n ${NOTIFY_SOCKET-} ]] || return 0
 	(
 		close_all_but
-		exec setpriv --pdeathsig KILL systemd-notify "$1"
+		exec setpriv --pdeathsig KILL systemd-notify "${word^^}=1"
 	) </dev/null >/dev/null &
 	alive[$!]=notify
 }
