@@ -16,6 +16,8 @@
 # A test may set, before faults_start: CHAIN_BIN, another folder of programs
 # (fail_bin dies at named points); FANOUT_MORE, MAILBOX_MORE, arrays of more
 # arguments for the chains; BROKERS, where chains begin (KAFKA_BROKERS);
+# CHAIN_REDIS, where they find Redis (REDIS); EXITS_MORE, codes that a stage may
+# have too, as 77|78;
 # CHAIN_ENV, an array of name=value; SECRETS, an array of what no log may
 # have; after it MARKS_FALL=1, where Redis lost data. QIM_FAULTS is short (make
 # check) or long: long_or LONG SHORT chooses.
@@ -60,7 +62,8 @@ faults_begin() {
 	CHAIN_BIN=$QIM_BIN BROKERS=${1:-$KAFKA_BROKERS}
 	FANOUT_MORE=(-v -n "$faults_partitions")
 	MAILBOX_MORE=(-v -n "$faults_partitions")
-	CHAIN_ENV=() SECRETS=() MARKS_FALL=
+	CHAIN_ENV=() SECRETS=() MARKS_FALL=''
+	CHAIN_REDIS='' EXITS_MORE=''
 	faults=0 kills=0
 }
 
@@ -125,7 +128,7 @@ chains_start() {
 }
 
 keep_chain() {
-	local KAFKA_BROKERS=$BROKERS
+	local KAFKA_BROKERS=$BROKERS REDIS=${CHAIN_REDIS:-$REDIS}
 	export "${CHAIN_ENV[@]}" FAILPOINT="@$RUN/$1.failpoint" \
 		QIM_BIN="$CHAIN_BIN" TMPDIR="$RUN/tmp" QIM_FAULTS_RUN="$RUN"
 	keep_running "$1"
@@ -193,9 +196,9 @@ expect_no_commit_back() {
 
 # Every death has a cause: what was killed here, or an exit that may pass.
 expect_deaths() {
-	local bad
+	local bad codes="0|69|71|74|75${EXITS_MORE:+|$EXITS_MORE}"
 	bad=$(grep -hE ': pid [0-9]+: (exit|killed)' "$RUN"/{fanout,mailbox}.log |
-		grep -vE ': (exit (0|69|71|74|75)|killed by signal 9)\b') &&
+		grep -vE ": (exit ($codes)|killed by signal 9)\b") &&
 		fail "unexpected: $bad"
 	bad=$(cat "$RUN"/{fanout,mailbox}.log |
 		grep -cE ': pid [0-9]+: killed by signal 9') || true
