@@ -17,6 +17,7 @@
 #include "base/opt.h"
 #include "base/program.h"
 #include "base/topic.h"
+#include "kafka/figures.h"
 #include "kafka/flight.h"
 #include "stream/figures.h"
 
@@ -32,7 +33,9 @@ static const char synopsis[] =
 static struct figure *const figures[] = {&stage_batches, &stage_records,
     &stage_bytes_out, &stage_progress, &stage_batches_in, &stage_records_in,
     &stage_bytes_in, &stage_in_flight_batches, &stage_in_flight_bytes,
-    &step_enqueue, &step_acks, &stage_dead_letters, NULL};
+    &step_enqueue, &step_acks, &stage_dead_letters, &stage_retries,
+    KAFKA_DELIVERIES_FIGURES, KAFKA_ERRORS_FIGURES, KAFKA_REQUESTS_FIGURES,
+    NULL};
 
 static struct options {
 	struct opt_common common;
@@ -273,7 +276,7 @@ check_options(struct err *err)
 	    topic_check("-t", options.topic, err) < 0 ||
 	    kafka_conf_idempotence(&options.kafka.idempotent, err) < 0)
 		return -1;
-	options.kafka.statistics = options.stats != NULL;
+	options.kafka.statistics = options.stats != NULL || figures_are_on();
 	if (options.dead_letter == NULL)
 		return 0;
 	if (strcmp(options.dead_letter, options.topic) == 0)

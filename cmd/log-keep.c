@@ -284,7 +284,7 @@ leave_last(const struct source *source)
 
 	if (path == NULL)
 		warn("%s: last line: out of memory", source->name);
-	else if (replace_file(path, line, (size_t)bytes, &err) < 0)
+	else if (replace_file(path, false, line, (size_t)bytes, &err) < 0)
 		warn("%s", err.text);
 	free(path);
 }

@@ -21,6 +21,7 @@
 #include "base/opt.h"
 #include "base/program.h"
 #include "redis/check.h"
+#include "redis/figures.h"
 #include "redis/marks.h"
 #include "redis/queue.h"
 #include "redis/shard.h"
@@ -44,7 +45,7 @@ static const char synopsis[] =
 static struct figure *const figures[] = {&stage_batches, &stage_records,
     &stage_bytes_out, &stage_progress, &stage_batches_in, &stage_records_in,
     &stage_bytes_in, &stage_in_flight_batches, &stage_in_flight_bytes,
-    &step_apply, NULL};
+    &step_apply, MAILBOX_FIGURES, NULL};
 
 static struct options {
 	struct opt_common common;

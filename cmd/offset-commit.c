@@ -26,6 +26,7 @@
 #include "base/program.h"
 #include "base/signals.h"
 #include "kafka/committer.h"
+#include "kafka/figures.h"
 #include "kafka/locks.h"
 #include "kafka/move.h"
 #include "stream/figures.h"
@@ -49,7 +50,8 @@ static const char synopsis[] =
 #define NOT_GIVEN UINT64_MAX
 
 static struct figure *const figures[] = {&stage_batches, &stage_records,
-    &stage_progress, &stage_bytes_in, &step_commit, &stage_retries, NULL};
+    &stage_progress, &stage_bytes_in, &step_commit, &stage_retries,
+    &kafka_acknowledged, &kafka_committed, KAFKA_ERRORS_FIGURES, NULL};
 
 static struct options {
 	struct opt_common common;
@@ -263,7 +265,8 @@ run(struct err *input_err, struct err *err)
 			    err, EX_OSERR, "poll: %s", strerror(errno));
 		if (wait[1].revents != 0)
 			more = take_input(input_err);
-		if (committer_work(&committer, err) < 0)
+		if (committer_work(&committer, err) < 0 ||
+		    committer_show(&committer, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -20,6 +20,7 @@
 #include "base/signals.h"
 #include "base/topic.h"
 #include "kafka/consumer.h"
+#include "kafka/figures.h"
 #include "kafka/gather.h"
 #include "kafka/source.h"
 #include "stream/figures.h"
@@ -36,7 +37,8 @@ static const char synopsis[] =
 #define IDLE_MS 100
 
 static struct figure *const figures[] = {&stage_batches, &stage_records,
-    &stage_bytes_out, &stage_progress, &step_read, NULL};
+    &stage_bytes_out, &stage_progress, &step_read, &kafka_lag, &kafka_position,
+    KAFKA_ERRORS_FIGURES, NULL};
 
 static struct options {
 	struct opt_common common;
@@ -180,6 +182,8 @@ add_partitions(uint32_t first, struct err *err)
 		const struct start_point *point = &source.points[i];
 
 		if (gather_add(&reader.gather, point->partition, point->offset,
+			err) < 0 ||
+		    lag_add(options.topic, point->partition, point->offset,
 			err) < 0)
 			return -1;
 		reader.unfinished += point->offset < source.ends[i];
@@ -201,16 +205,22 @@ prepare(struct err *err)
 		source.points, source.ends, source.count, err) < 0)
 		return -1;
 	reader.consumer.watch.partitions = source.topic_count;
+	lag_begin(client.handle, options.topic);
 	return 0;
 }
 
 static int
 write_batch(struct err *err)
 {
-	if (gather_write(&reader.gather, &reader.out, clock_us(), err) == 0)
-		return 0;
-	reader.output_failed = true;
-	return -1;
+	const struct gather *gather = &reader.gather;
+
+	if (gather_write(&reader.gather, &reader.out, clock_us(), err) < 0) {
+		reader.output_failed = true;
+		return -1;
+	}
+	for (uint32_t i = 0; i < gather->count; i++)
+		lag_move(i, gather->all[i].next);
+	return 0;
 }
 
 /* Offsets that hold no record are covered like others, but said. */

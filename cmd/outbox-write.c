@@ -20,6 +20,7 @@
 #include "base/program.h"
 #include "base/signals.h"
 #include "base/topic.h"
+#include "kafka/figures.h"
 #include "kafka/producer.h"
 #include "message/outbox.h"
 #include "stream/figures.h"
@@ -43,7 +44,9 @@ static const char synopsis[] =
 #define FULL_WAIT_MS 100
 
 static struct figure *const figures[] = {&stage_records, &stage_progress,
-    &stage_records_in, &stage_in_flight_records, &stage_in_flight_bytes, NULL};
+    &stage_records_in, &stage_in_flight_records, &stage_in_flight_bytes,
+    &stage_retries, KAFKA_DELIVERIES_FIGURES, KAFKA_ERRORS_FIGURES,
+    KAFKA_REQUESTS_FIGURES, NULL};
 
 static struct options {
 	struct opt_common common;
@@ -79,6 +82,7 @@ static struct buf value;
 
 static size_t flight_bytes;
 static uint64_t flight_count, written_count, refused_count;
+static uint64_t counts[PRODUCER_STATES];
 static struct err failure; /* of a delivery, the first one */
 
 static void
@@ -94,6 +98,7 @@ on_report(const struct producer_report *report, void *unused)
 	struct sent *sent = report->record;
 
 	(void)unused;
+	counts[report->state]++;
 	if (report->code == 0)
 		written_count++;
 	else if (report->code == EX_DATAERR)
@@ -234,6 +239,7 @@ show(void)
 	if (figure_get(&stage_records) < written_count)
 		figure_set(&stage_progress, clock_us());
 	figure_set(&stage_records, written_count);
+	kafka_deliveries_set(counts);
 	figure_set(&stage_records_in, lines.number);
 	figure_set(&stage_in_flight_records, flight_count);
 	figure_set(&stage_in_flight_bytes, flight_bytes);
@@ -312,6 +318,7 @@ open_producer(struct err *err)
 {
 	rd_kafka_conf_t *conf;
 
+	options.kafka.statistics = figures_are_on();
 	if (opt_required("-t", options.topic, err) < 0 ||
 	    topic_check("-t", options.topic, err) < 0 ||
 	    kafka_conf_build(&options.kafka, KAFKA_PRODUCER, &conf, err) < 0)

@@ -12,18 +12,9 @@
 #include "base/clock.h"
 #include "base/figures-write.h"
 #include "base/msg.h"
+#include "base/replace.h"
 
 #define LINES_FLAGS (O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
-
-/* Once for each place: it is a figure too how often. */
-static void
-warn(int *has_warned, const char *option, const char *name, const char *why)
-{
-	if (!*has_warned)
-		msg_write(MSG_WARNING, "%s %s: %s: figures are dropped", option,
-		    name, why);
-	*has_warned = 1;
-}
 
 /* The descriptor is shared with whoever gave it: where that is possible it is
  * opened anew, so that not to wait is a matter of this program alone. */
@@ -123,8 +114,11 @@ figures_lines_write(
 		/* Nothing of it went out. */
 		buf_reset(&lines->rest);
 	}
-	warn(&lines->has_warned, "--stats", lines->name,
-	    errno == EAGAIN ? "it takes nothing" : strerror(errno));
+	if (!lines->has_warned)
+		msg_write(MSG_WARNING, "--stats %s: %s: figures are dropped",
+		    lines->name,
+		    errno == EAGAIN ? "it takes nothing" : strerror(errno));
+	lines->has_warned = 1;
 	return -1;
 }
 
@@ -150,63 +144,30 @@ figures_file_open(struct figures_file *file, const char *folder,
 	bytes = asprintf(&file->path, "%s/qim-%s%s%s.prom", folder,
 	    chain == NULL ? "" : chain, chain == NULL ? "" : "-",
 	    msg_program());
-	if (bytes < 0)
-		file->path = NULL;
-	/* Not a name that ends as those that are collected. */
-	if (bytes < 0 || asprintf(&file->new_path, "%s.new", file->path) < 0) {
-		file->new_path = NULL;
-		return err_memory(err, "--prom");
-	}
-	return 0;
+	if (bytes >= 0)
+		return 0;
+	file->path = NULL;
+	return err_memory(err, "--prom");
 }
 
 void
 figures_file_close(struct figures_file *file)
 {
 	free(file->path);
-	free(file->new_path);
 	*file = (struct figures_file){0};
-}
-
-static int
-write_whole(int fd, const struct buf *text)
-{
-	size_t at = 0;
-	ssize_t put;
-
-	/* Whoever collects it is another user. */
-	if (fchmod(fd, 0644) < 0)
-		return -1;
-	while (at < text->bytes) {
-		put = write(fd, text->data + at, text->bytes - at);
-		if (put < 0 && errno != EINTR)
-			return -1;
-		at += put > 0 ? (size_t)put : 0;
-	}
-	return 0;
 }
 
 int
 figures_file_write(struct figures_file *file, const struct buf *text)
 {
-	int fd, result, why;
+	struct err err;
 
-	/* What a process that was killed has left, or a link of somebody. */
-	unlink(file->new_path);
-	fd = open(file->new_path,
-	    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-	result = fd < 0 ? -1 : write_whole(fd, text);
-	why = errno;
-	if (fd >= 0 && close(fd) < 0 && result == 0) {
-		result = -1;
-		why = errno;
-	}
-	if (result == 0 && (result = rename(file->new_path, file->path)) < 0)
-		why = errno;
-	if (result == 0)
+	/* Whoever collects it is another user. */
+	if (replace_file(file->path, true, text->data, text->bytes, &err) == 0)
 		return 0;
-	if (fd >= 0)
-		unlink(file->new_path);
-	warn(&file->has_warned, "--prom", file->path, strerror(why));
+	if (!file->has_warned)
+		msg_write(
+		    MSG_WARNING, "--prom: %s: figures are dropped", err.text);
+	file->has_warned = 1;
 	return -1;
 }

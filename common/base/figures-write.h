@@ -61,10 +61,10 @@ void figures_lines_close(struct figures_lines *lines);
 int figures_lines_write(
     struct figures_lines *lines, const struct buf *line, int wait_ms);
 
-/* --prom: a file that is replaced as a whole. */
+/* --prom: a file that is replaced as a whole, by a PATH.new: that isn't a name
+ * that is collected. */
 struct figures_file {
 	char *path; /* NULL: none */
-	char *new_path; /* what becomes it */
 	int has_warned;
 };
 

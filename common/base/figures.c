@@ -80,8 +80,8 @@ figure_next(const struct figure *figure)
 }
 
 struct figure *
-figure_add_series(
-    struct figure *family, const char *const *values, struct err *err)
+figure_add_series(struct figure *family, const char *const *labels,
+    int32_t number, uint64_t value, struct err *err)
 {
 	struct figure *series = calloc(1, sizeof(*series)), *last = family;
 
@@ -90,14 +90,17 @@ figure_add_series(
 	series->name = family->name;
 	series->help = family->help;
 	series->type = family->type;
+	series->number = number;
+	figure_set(series, value);
 	for (int i = 0; i < FIGURE_LABELS && family->labels[i].name; i++) {
 		series->labels[i].name = family->labels[i].name;
-		series->labels[i].value = strdup(values[i]);
+		series->labels[i].value = strdup(labels[i]);
 		if (series->labels[i].value == NULL)
 			goto no_memory;
 	}
-	while (figure_next(last) != NULL)
-		last = figure_next(last);
+	if (family->last != NULL)
+		last = family->last;
+	family->last = series;
 	atomic_store_explicit(&last->next, series, memory_order_release);
 	return series;
 no_memory:

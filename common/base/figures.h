@@ -56,6 +56,7 @@ struct figure {
 	_Atomic uint64_t value; /* of a histogram: the sum */
 	_Atomic uint64_t buckets[FIGURE_BOUNDS + 1];
 	_Atomic(struct figure *) next; /* of the family's series */
+	struct figure *last; /* of a family, for who adds */
 	int32_t number; /* for the program's own use */
 };
 
@@ -91,10 +92,11 @@ figure_add(struct figure *figure, uint64_t more)
 void figure_observe(struct figure *figure, uint64_t us);
 
 /* Adds a series to a family, with these values of its labels, which are
- * copied; it lives as long as the program.  NULL: no memory, EX_OSERR.
+ * copied, a number of the caller's and a first value; it lives as long as the
+ * program.  NULL: no memory, EX_OSERR.
  * For the main thread; the writing thread may walk the family meanwhile. */
-struct figure *figure_add_series(
-    struct figure *family, const char *const *values, struct err *err);
+struct figure *figure_add_series(struct figure *family,
+    const char *const *labels, int32_t number, uint64_t value, struct err *err);
 
 /* The first and the next series of a family; NULL at the end. */
 struct figure *figure_next(const struct figure *figure);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/topic.h"
 #include "kafka/error.h"
+#include "kafka/figures.h"
 #include "kafka/topic.h"
 
 /* How long one try of a question lasts: the first, and at most. */
@@ -48,6 +49,7 @@ on_error(rd_kafka_t *handle, int error, const char *reason, void *opaque)
 	if (error == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED &&
 	    !client->has_group)
 		return;
+	kafka_error_count(error);
 	kafka_error_keep(handle, error, reason, &client->broken);
 }
 

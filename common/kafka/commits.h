@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/figures.h"
 #include "stream/coverage.h"
 
 /* What a partition's acknowledged range, [start, next of its coverage), is
@@ -39,6 +40,7 @@ struct commits_entry {
 	bool acknowledged; /* a receipt has named it */
 	bool known; /* read since its last receipt and commit */
 	bool renew; /* commit it again though it hasn't moved */
+	struct figure *shown[2]; /* what shows it; not used here */
 };
 
 struct commits {

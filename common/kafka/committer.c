@@ -12,6 +12,7 @@
 #include "base/failpoint.h"
 #include "base/msg.h"
 #include "kafka/answer.h"
+#include "kafka/figures.h"
 #include "stream/figures.h"
 
 #define BACKOFF_FIRST_US 100000
@@ -175,6 +176,7 @@ take_result(
 	    (unsigned long long)committer->backoff_us / 1000);
 	commits_fail(&committer->commits);
 	figure_add(&stage_retries, 1);
+	kafka_error_count(error);
 	committer->last_error = error;
 	committer->due_us = clock_us() + committer->backoff_us;
 	if (committer->backoff_us < BACKOFF_MOST_US)
@@ -346,7 +348,44 @@ committer_finish(struct committer *committer, struct err *err)
 		if (committer_work(committer, err) < 0)
 			return -1;
 		if (commits_are_done(&committer->commits))
-			return 0;
+			return committer_show(committer, err);
 		poll(&wait, 1, committer_wait_ms(committer));
 	}
+}
+
+static int
+begin_showing(
+    const struct covered *covered, struct commits_entry *entry, struct err *err)
+{
+	char number[16];
+	const char *labels[] = {covered->topic, number};
+
+	snprintf(number, sizeof(number), "%d", (int)covered->partition);
+	entry->shown[0] = figure_add_series(&kafka_acknowledged, labels,
+	    covered->partition, FIGURE_UNKNOWN, err);
+	if (entry->shown[0] == NULL)
+		return -1;
+	entry->shown[1] = figure_add_series(
+	    &kafka_committed, labels, covered->partition, FIGURE_UNKNOWN, err);
+	return entry->shown[1] == NULL ? -1 : 0;
+}
+
+int
+committer_show(struct committer *committer, struct err *err)
+{
+	struct commits *commits = &committer->commits;
+
+	for (size_t i = 0; figures_are_on() && i < commits->coverage.count;
+	     i++) {
+		const struct covered *covered = &commits->coverage.all[i];
+		struct commits_entry *entry = &commits->all[i];
+
+		if (entry->shown[1] == NULL &&
+		    begin_showing(covered, entry, err) < 0)
+			return -1;
+		figure_set(entry->shown[0], (uint64_t)covered->next);
+		/* -1 is FIGURE_UNKNOWN. */
+		figure_set(entry->shown[1], (uint64_t)entry->committed);
+	}
+	return 0;
 }

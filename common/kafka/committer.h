@@ -63,4 +63,8 @@ int committer_work(struct committer *committer, struct err *err);
 /* Works until all that was acknowledged is committed; 0 or -1 as above. */
 int committer_finish(struct committer *committer, struct err *err);
 
+/* Sets the figures of each partition to what is acknowledged and committed;
+ * -1 EX_OSERR. */
+int committer_show(struct committer *committer, struct err *err);
+
 #endif

@@ -6,6 +6,7 @@
 #include "base/failpoint.h"
 #include "base/msg.h"
 #include "kafka/error.h"
+#include "kafka/figures.h"
 #include "stream/pack.h"
 
 /* For the bounds of the log, when the program is about to end. */
@@ -141,6 +142,8 @@ take_event(
 	const rd_kafka_message_t *message = consumer->message;
 	char what[300];
 
+	if (message->err != RD_KAFKA_RESP_ERR__PARTITION_EOF)
+		kafka_error_count(message->err);
 	if (message->rkt == NULL)
 		return take_general_error(consumer, message->err, err);
 	item->partition = message->partition;

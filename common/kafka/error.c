@@ -1,5 +1,7 @@
 #include "kafka/error.h"
 
+#include "kafka/figures.h"
+
 #include <stddef.h>
 
 /* Of Kafka's protocol, newer than librdkafka 2.0.2. */
@@ -142,6 +144,7 @@ kafka_error_keep(rd_kafka_t *client, rd_kafka_resp_err_t error,
 		return;
 	fatal = rd_kafka_fatal_error(client, text, sizeof(text));
 	if (fatal != RD_KAFKA_RESP_ERR_NO_ERROR) {
+		kafka_error_count(fatal);
 		keep_fatal(client, fatal, text, err);
 		return;
 	}

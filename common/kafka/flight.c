@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/failpoint.h"
+#include "kafka/figures.h"
 #include "kafka/flight-parts.h"
 #include "stream/figures.h"
 
@@ -365,4 +366,5 @@ flight_show(const struct flight *flight)
 	figure_set(&stage_in_flight_batches, flight->window.count);
 	figure_set(&stage_in_flight_bytes, flight->window.bytes);
 	figure_set(&stage_dead_letters, flight->letters);
+	kafka_deliveries_set(flight->counts);
 }

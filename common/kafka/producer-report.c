@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kafka/error.h"
+#include "kafka/figures.h"
 #include "kafka/producer-inner.h"
 
 #define WHY_BYTES 256
@@ -153,6 +154,8 @@ producer_take_report(struct producer *producer,
 		return;
 	report.code = code_of(message->err, report.state);
 	if (report.code != 0) {
+		if (report.state != PRODUCER_UNPROVEN)
+			kafka_error_count(message->err);
 		say_why(producer, &report, message, why, sizeof(why));
 		report.why = why;
 		/* It may come before the error event that tells of it. */

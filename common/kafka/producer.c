@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "kafka/error.h"
+#include "kafka/figures.h"
 #include "kafka/producer-inner.h"
 
 /* Purged records are reported within this time, or not at all. */
@@ -153,6 +154,7 @@ take_error(struct producer *producer, const struct producer_client *client,
 {
 	const char *reason = rd_kafka_event_error_string(event);
 
+	kafka_error_count(rd_kafka_event_error(event));
 	kafka_error_keep(client->handle, rd_kafka_event_error(event), reason,
 	    &producer->broken);
 	snprintf(producer->last_error, sizeof(producer->last_error), "%s",
@@ -160,10 +162,14 @@ take_error(struct producer *producer, const struct producer_client *client,
 }
 
 static void
-take_stats(struct producer *producer, rd_kafka_event_t *event)
+take_stats(struct producer *producer, const struct producer_client *client,
+    rd_kafka_event_t *event)
 {
 	const char *json = rd_kafka_event_stats(event);
 
+	if (figures_are_on())
+		kafka_figures_take(
+		    (uint32_t)(client - producer->clients), json, strlen(json));
 	if (producer->stats != NULL)
 		stats_write(producer->stats, json, strlen(json));
 }
@@ -178,7 +184,7 @@ serve_client(struct producer *producer, const struct producer_client *client)
 		if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR)
 			take_error(producer, client, event);
 		if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_STATS)
-			take_stats(producer, event);
+			take_stats(producer, client, event);
 		while ((message = rd_kafka_event_message_next(event)) != NULL)
 			producer_take_report(producer, client, message);
 		rd_kafka_event_destroy(event);

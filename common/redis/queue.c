@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/msg.h"
+#include "redis/figures.h"
 #include "stream/figures.h"
 
 /* Lines about quarantine: one for each such time at most. */
@@ -100,16 +101,19 @@ static void
 count_unit(struct queue *queue, const struct unit *unit)
 {
 	const struct work *work = &unit->work;
-	uint64_t joined, dead;
+	struct work_counts counts = work_count(work);
 
-	work_count(work, &joined, &dead);
+	figure_add(&mailbox_entries, counts.joined);
+	figure_add(&mailbox_quarantined, counts.dead);
+	figure_add(&mailbox_skipped, counts.below);
+	figure_add(&mailbox_repeats, counts.repeats);
 	queue->receipt.in += work->count;
-	queue->receipt.out += joined;
-	queue->receipt.dead += dead;
+	queue->receipt.out += counts.joined;
+	queue->receipt.dead += counts.dead;
 	queue->receipt.bytes += work->value_bytes;
 	if (queue->receipt_start_us == 0)
 		queue->receipt_start_us = unit->start_us;
-	for (size_t i = 0; dead > 0 && i < work->count; i++)
+	for (size_t i = 0; counts.dead > 0 && i < work->count; i++)
 		if (work->entries[i].state == ENTRY_CONFLICT && queue->strict)
 			keep_conflict(queue, &work->entries[i]);
 		else if (work->entries[i].state == ENTRY_CONFLICT ||

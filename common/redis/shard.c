@@ -28,6 +28,9 @@ shard_init(struct shard *shard, const struct node *node, struct told *told,
 	    .login = login,
 	    .timeout_ms = timeout_ms,
 	    .pause_ms = PAUSE_LEAST_MS};
+	if (told->figures.rewinds == NULL &&
+	    node_figures_init(&told->figures, node->text, err) < 0)
+		return -1;
 	return round_init(&shard->round, mailbox, share, wait, err);
 }
 
@@ -106,6 +109,8 @@ send_commands(struct shard *shard, struct err *err)
 	if (shard->commands.bytes.failed)
 		return err_memory(err, "round");
 	shard->asked_us = clock_us();
+	if (shard->round.phase == ROUND_SENT)
+		shard->sent_us = shard->asked_us;
 	conn_send(&shard->conn, slice_of_buf(&shard->commands.bytes));
 	if (shard->round.phase == ROUND_SENT)
 		FAILPOINT_HALF("round-half-sent");
@@ -120,6 +125,9 @@ connect_node(struct shard *shard, struct err *err)
 	if (make_id(id, err) < 0 ||
 	    conn_open(&shard->conn, shard->node, err) < 0)
 		return -1;
+	if (shard->renewed_us > 0)
+		figure_add(shard->told->figures.reconnects, 1);
+	shard->counted = 0;
 	commands_reset(&shard->commands);
 	login_commands(shard->login, &shard->commands);
 	shard->is_login_due = shard->commands.count > 0;
@@ -162,6 +170,8 @@ back_off(struct shard *shard, struct err *err)
 	snprintf(text, sizeof(text), "%s: connecting again", err->text);
 	start_failing(shard, since_us, text);
 	end_silence(shard);
+	if (shard->round.first != NULL)
+		figure_add(shard->told->figures.rewinds, 1);
 	conn_close(&shard->conn);
 	round_close(&shard->round);
 	if (now_us >= shard->failed_us + 1000 * shard->timeout_ms)
@@ -189,6 +199,30 @@ take_login(struct shard *shard, const struct reply *reply, struct err *err)
 	return -1;
 }
 
+static int
+take_reply(struct shard *shard, const struct reply *reply, struct err *err)
+{
+	struct node_figures *figures = &shard->told->figures;
+	int result;
+
+	shard->kind = NODE_REPLY;
+	if (shard->is_login_due)
+		result = take_login(shard, reply, err);
+	else
+		result = round_take(&shard->round, reply, err);
+	if (result < 0 && err->code == EX_TEMPFAIL)
+		shard->kind = NODE_LOST_DATA;
+	if (result == ROUND_TAKEN)
+		shard->kind = NODE_TRANSPORT;
+	if (shard->round.confirmed > shard->counted) {
+		figure_add(figures->rounds, 1);
+		figure_observe(
+		    figures->round_seconds, clock_us() - shard->sent_us);
+	}
+	shard->counted = shard->round.confirmed;
+	return result;
+}
+
 /* Hands the replies that have come to the round; as round_take(). */
 static int
 take_replies(struct shard *shard, struct err *err)
@@ -202,9 +236,7 @@ take_replies(struct shard *shard, struct err *err)
 			return err->code == EX_TEMPFAIL ? ROUND_RETRY : -1;
 		if (more == 0)
 			break;
-		result = shard->is_login_due
-		    ? take_login(shard, &reply, err)
-		    : round_take(&shard->round, &reply, err);
+		result = take_reply(shard, &reply, err);
 		reply_release(&reply);
 	}
 	return result;
@@ -240,12 +272,16 @@ check_short(struct shard *shard, struct err *err)
 	    "%llu replicas have what was written, --wait-replicas wants %lu",
 	    (unsigned long long)round->replicas,
 	    (unsigned long)round->wait.replicas);
+	shard->kind = NODE_REPLICAS;
+	if (shard->failed_us == 0)
+		figure_add(shard->told->figures.errors[NODE_REPLICAS], 1);
 	snprintf(text, sizeof(text), "%s: waiting for them", err->text);
 	start_failing(shard, clock_us(), text);
-	if (clock_us() < shard->failed_us + 1000 * shard->timeout_ms)
-		return 0;
-	return err_prefix(err, "nothing confirmed for %llu ms",
-	    (unsigned long long)shard->timeout_ms);
+	if (clock_us() >= shard->failed_us + 1000 * shard->timeout_ms)
+		return err_prefix(err, "nothing confirmed for %llu ms",
+		    (unsigned long long)shard->timeout_ms);
+	shard->kind = NODE_TRANSPORT;
+	return 0;
 }
 
 /* Says that a node is silent while its answer is awaited; -1 where that has
@@ -258,8 +294,10 @@ check_silence(struct shard *shard, struct err *err)
 
 	if (!round_is_waiting(&shard->round))
 		return 0;
-	if (now_us >= late_us(shard, shard->timeout_ms))
+	if (now_us >= late_us(shard, shard->timeout_ms)) {
+		shard->kind = NODE_SILENCE;
 		return err_set(err, EX_TEMPFAIL, "no answer");
+	}
 	if (now_us < tell_us(shard))
 		return 0;
 	shard->is_silent = true;
@@ -328,12 +366,30 @@ move(struct shard *shard, short revents, struct err *err)
 	return ROUND_TAKEN;
 }
 
+/* Counts it among those of its node that wait, or not any more. */
+static void
+show_waiting(struct shard *shard)
+{
+	bool is_waiting = round_is_waiting(&shard->round);
+
+	if (is_waiting == shard->is_waiting)
+		return;
+	shard->is_waiting = is_waiting;
+	shard->told->waiting += is_waiting ? 1 : UINT64_MAX;
+	figure_set(shard->told->figures.in_flight, shard->told->waiting);
+}
+
 int
 shard_move(struct shard *shard, short revents, struct err *err)
 {
-	int result = move(shard, revents, err);
+	int result;
 
+	shard->kind = NODE_TRANSPORT;
+	result = move(shard, revents, err);
+	if (result != ROUND_TAKEN)
+		figure_add(shard->told->figures.errors[shard->kind], 1);
 	if (result == ROUND_RETRY)
 		result = back_off(shard, err);
+	show_waiting(shard);
 	return result < 0 ? err_prefix(err, "redis %s", shard->node->text) : 0;
 }

@@ -10,6 +10,7 @@
 #define QIM_REDIS_SHARD_H
 
 #include "redis/conn.h"
+#include "redis/figures.h"
 #include "redis/login.h"
 #include "redis/round.h"
 
@@ -21,6 +22,8 @@
 struct told {
 	uint32_t failing, silent; /* connections that are */
 	uint64_t silent_us; /* when it was said last */
+	uint64_t waiting; /* connections that wait for an answer */
+	struct node_figures figures; /* made with the first connection */
 };
 
 struct shard {
@@ -39,6 +42,10 @@ struct shard {
 	uint64_t pause_ms;
 	uint64_t renewed_us;
 	bool is_silent; /* no answer comes */
+	enum node_error kind; /* of an error that comes now */
+	uint64_t sent_us; /* when the round was sent */
+	uint64_t counted; /* of the rounds confirmed */
+	bool is_waiting; /* counted in told->waiting */
 };
 
 /* Connection `share` of mailbox_shares(), to `node`; timeout_ms is more than

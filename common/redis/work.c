@@ -228,17 +228,23 @@ work_is_done(const struct work *work)
 	return true;
 }
 
-void
-work_count(const struct work *work, uint64_t *joined, uint64_t *dead)
+struct work_counts
+work_count(const struct work *work)
 {
-	*joined = *dead = 0;
+	struct work_counts counts = {0};
+
 	for (size_t i = 0; i < work->count; i++) {
 		const struct entry *entry = &work->entries[i];
 
 		if (entry->state == ENTRY_CLAIMED)
-			*joined += entry->dispatch.to_count;
-		else if (entry->state == ENTRY_CONFLICT ||
-		    entry->state == ENTRY_BAD)
-			*dead += 1;
+			counts.joined += entry->dispatch.to_count;
+		if (entry->state == ENTRY_CLAIMED &&
+		    entry->first != entry->offset)
+			counts.repeats++;
+		if (entry->state == ENTRY_BELOW)
+			counts.below++;
+		if (entry->state == ENTRY_CONFLICT || entry->state == ENTRY_BAD)
+			counts.dead++;
 	}
+	return counts;
 }

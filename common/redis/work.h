@@ -74,7 +74,14 @@ size_t work_bytes(const struct work *work);
 
 bool work_is_done(const struct work *work);
 
-/* What a receipt says of it: entries joined, copies in quarantine. */
-void work_count(const struct work *work, uint64_t *joined, uint64_t *dead);
+/* What became of it. */
+struct work_counts {
+	uint64_t joined; /* entries of recipients */
+	uint64_t dead; /* records in quarantine */
+	uint64_t below; /* records below the mark */
+	uint64_t repeats; /* records that another offset has claimed */
+};
+
+struct work_counts work_count(const struct work *work);
 
 #endif

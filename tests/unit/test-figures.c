@@ -65,10 +65,8 @@ add_part(const char *topic, const char *partition, uint64_t value)
 {
 	const char *values[] = {topic, partition};
 	struct err err;
-	struct figure *series = figure_add_series(&parts, values, &err);
 
-	assert_non_null(series);
-	figure_set(series, value);
+	assert_non_null(figure_add_series(&parts, values, 0, value, &err));
 }
 
 /* What a figure has besides the text. */

@@ -117,7 +117,8 @@ put(const char *path, const char *text)
 {
 	struct err err;
 
-	assert_int_equal(replace_file(path, text, strlen(text), &err), 0);
+	assert_int_equal(
+	    replace_file(path, false, text, strlen(text), &err), 0);
 }
 
 /* The content of a file, "-" where there is none. */
@@ -190,7 +191,7 @@ test_replace(void **state)
 	(void)state;
 	put("r", "old");
 	assert_int_equal(mkdir("r.new", 0700), 0);
-	assert_int_equal(replace_file("r", "new", 3, &err), -1);
+	assert_int_equal(replace_file("r", false, "new", 3, &err), -1);
 	assert_int_equal(err.code, EX_IOERR);
 	check_content("r", "old");
 	assert_int_equal(rmdir("r.new"), 0);

@@ -1,0 +1,173 @@
+/*
+ * Out of librdkafka's statistics: what a producer's requests to all brokers
+ * were like.  The text is librdkafka's own, so it is taken for what it says
+ * and not judged.
+ */
+#define JSMN_STATIC
+#include <jsmn.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kafka/figures.h"
+#include "stream/figures.h"
+
+struct totals {
+	uint64_t retries, errors, timeouts; /* since the client began */
+	uint64_t took_us, took_count; /* of requests in the last interval */
+	uint64_t took_99_us; /* of the slowest broker */
+	uint64_t queued_us, queued_count; /* of records */
+};
+
+static struct totals totals[KAFKA_FIGURES_CLIENTS];
+
+struct text {
+	const char *json;
+	const jsmntok_t *tokens;
+	int count;
+};
+
+/* Behind a value and all that is in it. */
+static int
+pass(const struct text *text, int at)
+{
+	int end = text->tokens[at].end;
+
+	while (at < text->count && text->tokens[at].start < end)
+		at++;
+	return at;
+}
+
+static int
+is_name(const struct text *text, int at, const char *name)
+{
+	const jsmntok_t *token = &text->tokens[at];
+	size_t bytes = (size_t)(token->end - token->start);
+
+	return strlen(name) == bytes &&
+	    memcmp(text->json + token->start, name, bytes) == 0;
+}
+
+/* The value of a member of an object; -1: it has none. */
+static int
+find(const struct text *text, int object, const char *name)
+{
+	int at = object + 1;
+
+	if (object < 0 || text->tokens[object].type != JSMN_OBJECT)
+		return -1;
+	for (int left = text->tokens[object].size;
+	     left > 0 && at + 1 < text->count; left--) {
+		if (is_name(text, at, name))
+			return at + 1;
+		at = pass(text, at + 1);
+	}
+	return -1;
+}
+
+static uint64_t
+number(const struct text *text, int object, const char *name)
+{
+	int at = find(text, object, name);
+
+	if (at < 0 || text->tokens[at].type != JSMN_PRIMITIVE)
+		return 0;
+	return strtoull(text->json + text->tokens[at].start, NULL, 10);
+}
+
+static void
+take_broker(const struct text *text, int broker, struct totals *sum)
+{
+	int took = find(text, broker, "rtt");
+	int queued = find(text, broker, "int_latency");
+	uint64_t count = number(text, took, "cnt");
+
+	sum->retries += number(text, broker, "txretries");
+	sum->errors += number(text, broker, "txerrs");
+	sum->timeouts += number(text, broker, "req_timeouts");
+	sum->took_count += count;
+	sum->took_us += count * number(text, took, "avg");
+	if (count > 0 && number(text, took, "p99") > sum->took_99_us)
+		sum->took_99_us = number(text, took, "p99");
+	count = number(text, queued, "cnt");
+	sum->queued_count += count;
+	sum->queued_us += count * number(text, queued, "avg");
+}
+
+static void
+take_brokers(const struct text *text, struct totals *sum)
+{
+	int brokers = find(text, 0, "brokers");
+	int at = brokers + 1;
+
+	if (brokers < 0)
+		return;
+	for (int left = text->tokens[brokers].size;
+	     left > 0 && at + 1 < text->count; left--) {
+		take_broker(text, at + 1, sum);
+		at = pass(text, at + 1);
+	}
+}
+
+/* A counter never falls, though a broker may be forgotten. */
+static void
+raise(struct figure *figure, uint64_t value)
+{
+	if (value > figure_get(figure))
+		figure_set(figure, value);
+}
+
+static uint64_t
+mean(uint64_t sum, uint64_t count)
+{
+	return count == 0 ? FIGURE_UNKNOWN : sum / count;
+}
+
+static void
+show(void)
+{
+	struct totals all = {0};
+
+	for (size_t i = 0; i < KAFKA_FIGURES_CLIENTS; i++) {
+		all.retries += totals[i].retries;
+		all.errors += totals[i].errors;
+		all.timeouts += totals[i].timeouts;
+		all.took_us += totals[i].took_us;
+		all.took_count += totals[i].took_count;
+		all.queued_us += totals[i].queued_us;
+		all.queued_count += totals[i].queued_count;
+		if (totals[i].took_99_us > all.took_99_us)
+			all.took_99_us = totals[i].took_99_us;
+	}
+	raise(&stage_retries, all.retries);
+	raise(&kafka_request_errors, all.errors);
+	raise(&kafka_request_timeouts, all.timeouts);
+	figure_set(&kafka_request_mean, mean(all.took_us, all.took_count));
+	figure_set(&kafka_request_99,
+	    all.took_count == 0 ? FIGURE_UNKNOWN : all.took_99_us);
+	figure_set(&kafka_queue_mean, mean(all.queued_us, all.queued_count));
+}
+
+void
+kafka_figures_take(uint32_t client, const char *json, size_t bytes)
+{
+	struct text text = {.json = json};
+	struct totals sum = {0};
+	jsmntok_t *tokens;
+	jsmn_parser parser;
+
+	jsmn_init(&parser);
+	text.count = jsmn_parse(&parser, json, bytes, NULL, 0);
+	if (text.count <= 0 || client >= KAFKA_FIGURES_CLIENTS)
+		return;
+	tokens = calloc((size_t)text.count, sizeof(*tokens));
+	if (tokens == NULL)
+		return;
+	jsmn_init(&parser);
+	jsmn_parse(&parser, json, bytes, tokens, (unsigned)text.count);
+	text.tokens = tokens;
+	take_brokers(&text, &sum);
+	totals[client] = sum;
+	free(tokens);
+	show();
+}
