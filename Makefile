@@ -88,6 +88,8 @@ $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libqim.a
 
 CONVERGE_PARTS = $(patsubst %.c,$(B)/%.o,$(wildcard tests/unit/converge/*.c))
 $(B)/unit/test-converge: $(CONVERGE_PARTS)
+SIMULATE_PARTS = $(patsubst %.c,$(B)/%.o,$(wildcard tests/unit/simulate/*.c))
+$(B)/unit/test-simulate: $(SIMULATE_PARTS)
 
 $(B)/tools/%: %.c $(B)/libqim.a
 	@mkdir -p $(@D)
@@ -215,4 +217,4 @@ help:
 .SECONDARY:
 -include $(COMMON:.o=.d) $(PROGRAMS:%=$(B)/cmd/%.d)
 -include $(patsubst $(B)/unit/%,$(B)/tests/unit/%.d,$(UNIT)) $(TOOLS:=.d) \
-	$(CONVERGE_PARTS:.o=.d)
+	$(CONVERGE_PARTS:.o=.d) $(SIMULATE_PARTS:.o=.d)
