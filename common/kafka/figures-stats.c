@@ -13,7 +13,10 @@
 #include "stream/figures.h"
 
 struct totals {
-	uint64_t retries, errors, timeouts; /* since the client began */
+	/* Since the client began: records. */
+	uint64_t taken, sent, waiting;
+	/* Requests. */
+	uint64_t errors, timeouts;
 	uint64_t took_us, took_count; /* of requests in the last interval */
 	uint64_t took_99_us; /* of the slowest broker */
 	uint64_t queued_us, queued_count; /* of records */
@@ -75,6 +78,40 @@ number(const struct text *text, int object, const char *name)
 	return strtoull(text->json + text->tokens[at].start, NULL, 10);
 }
 
+typedef void take_fn(const struct text *text, int value, struct totals *sum);
+
+/* Hands on the value of each member of an object's member. */
+static void
+take_each(const struct text *text, int object, const char *name, take_fn *take,
+    struct totals *sum)
+{
+	int member = find(text, object, name);
+	int at = member + 1;
+
+	if (member < 0)
+		return;
+	for (int left = text->tokens[member].size;
+	     left > 0 && at + 1 < text->count; left--) {
+		take(text, at + 1, sum);
+		at = pass(text, at + 1);
+	}
+}
+
+static void
+take_partition(const struct text *text, int partition, struct totals *sum)
+{
+	sum->taken += number(text, partition, "msgs");
+	sum->sent += number(text, partition, "txmsgs");
+	sum->waiting += number(text, partition, "msgq_cnt") +
+	    number(text, partition, "xmit_msgq_cnt");
+}
+
+static void
+take_topic(const struct text *text, int topic, struct totals *sum)
+{
+	take_each(text, topic, "partitions", take_partition, sum);
+}
+
 static void
 take_broker(const struct text *text, int broker, struct totals *sum)
 {
@@ -82,7 +119,6 @@ take_broker(const struct text *text, int broker, struct totals *sum)
 	int queued = find(text, broker, "int_latency");
 	uint64_t count = number(text, took, "cnt");
 
-	sum->retries += number(text, broker, "txretries");
 	sum->errors += number(text, broker, "txerrs");
 	sum->timeouts += number(text, broker, "req_timeouts");
 	sum->took_count += count;
@@ -92,21 +128,6 @@ take_broker(const struct text *text, int broker, struct totals *sum)
 	count = number(text, queued, "cnt");
 	sum->queued_count += count;
 	sum->queued_us += count * number(text, queued, "avg");
-}
-
-static void
-take_brokers(const struct text *text, struct totals *sum)
-{
-	int brokers = find(text, 0, "brokers");
-	int at = brokers + 1;
-
-	if (brokers < 0)
-		return;
-	for (int left = text->tokens[brokers].size;
-	     left > 0 && at + 1 < text->count; left--) {
-		take_broker(text, at + 1, sum);
-		at = pass(text, at + 1);
-	}
 }
 
 /* A counter never falls, though a broker may be forgotten. */
@@ -124,22 +145,31 @@ mean(uint64_t sum, uint64_t count)
 }
 
 static void
+add(struct totals *all, const struct totals *one)
+{
+	all->taken += one->taken;
+	all->sent += one->sent;
+	all->waiting += one->waiting;
+	all->errors += one->errors;
+	all->timeouts += one->timeouts;
+	all->took_us += one->took_us;
+	all->took_count += one->took_count;
+	all->queued_us += one->queued_us;
+	all->queued_count += one->queued_count;
+	if (one->took_99_us > all->took_99_us)
+		all->took_99_us = one->took_99_us;
+}
+
+static void
 show(void)
 {
 	struct totals all = {0};
 
-	for (size_t i = 0; i < KAFKA_FIGURES_CLIENTS; i++) {
-		all.retries += totals[i].retries;
-		all.errors += totals[i].errors;
-		all.timeouts += totals[i].timeouts;
-		all.took_us += totals[i].took_us;
-		all.took_count += totals[i].took_count;
-		all.queued_us += totals[i].queued_us;
-		all.queued_count += totals[i].queued_count;
-		if (totals[i].took_99_us > all.took_99_us)
-			all.took_99_us = totals[i].took_99_us;
-	}
-	raise(&stage_retries, all.retries);
+	for (size_t i = 0; i < KAFKA_FIGURES_CLIENTS; i++)
+		add(&all, &totals[i]);
+	/* What has gone out more than once, or is to go out again. */
+	if (all.sent + all.waiting > all.taken)
+		raise(&stage_retries, all.sent + all.waiting - all.taken);
 	raise(&kafka_request_errors, all.errors);
 	raise(&kafka_request_timeouts, all.timeouts);
 	figure_set(&kafka_request_mean, mean(all.took_us, all.took_count));
@@ -166,7 +196,8 @@ kafka_figures_take(uint32_t client, const char *json, size_t bytes)
 	jsmn_init(&parser);
 	jsmn_parse(&parser, json, bytes, tokens, (unsigned)text.count);
 	text.tokens = tokens;
-	take_brokers(&text, &sum);
+	take_each(&text, 0, "brokers", take_broker, &sum);
+	take_each(&text, 0, "topics", take_topic, &sum);
 	totals[client] = sum;
 	free(tokens);
 	show();

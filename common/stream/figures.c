@@ -23,8 +23,8 @@ struct figure stage_records_in =
     FIGURE_COUNTS("qim_in_records_total", "Records taken in.");
 struct figure stage_bytes_in =
     FIGURE_COUNTS("qim_in_bytes_total", "Bytes taken in.");
-struct figure stage_retries =
-    FIGURE_COUNTS("qim_retries_total", "Requests that were sent again.");
+struct figure stage_retries = FIGURE_COUNTS(
+    "qim_retries_total", "Records, or commits, that were sent again.");
 struct figure stage_dead_letters =
     FIGURE_COUNTS("qim_dead_letters_total", "Dead letters made.");
 
