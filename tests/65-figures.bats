@@ -3,7 +3,6 @@
 
 bats_require_minimum_version 1.5.0
 load lib/common
-load lib/redis
 
 readonly stages='outbox-read fanout-plan dispatch-produce mailbox-apply offset-commit outbox-write'
 
@@ -63,7 +62,10 @@ messages() {
 			.qim_exit_code == $code' "$name.json"
 	done
 	"$qim_root/tests/lib/prom-check.py" prom/*.prom >metrics
-	[ "$(ls prom | grep -c .)" -eq 6 ]
+	for file in prom/*.prom; do
+		promtool check metrics <"$file"
+	done
+	[ "$(find prom -name '*.prom' | wc -l)" -eq 6 ]
 	# What both formats have is the same.
 	for name in $stages; do
 		jq -rs '.[-1] | keys[] | select(startswith("qim_"))' \
@@ -86,6 +88,25 @@ page_names() {
 	done
 	"$qim_root/tests/lib/prom-check.py" prom/*.prom | cut -d ' ' -f 1 >written
 	page_names | diff - written
+}
+
+# names_in FILE: names of qim's figures, without the parts of histograms.
+names_in() {
+	grep -v '^ *#' "$1" | grep -o 'qim_[a-z0-9_]*' |
+		sed 's/_seconds_\(bucket\|count\|sum\)$/_seconds/' | sort -u
+}
+
+@test "the alerts are Prometheus' own language, of figures that there are" {
+	rules=$qim_root/pipelines/prometheus/qim-alerts.yml
+	series=$qim_root/tests/data/qim-alerts-test.yml
+	promtool check rules "$rules"
+	[ -z "$(comm -23 <(names_in "$rules") <(page_names))" ]
+	[ -z "$(comm -23 <(names_in "$series") <(page_names))" ]
+	(cd "${series%/*}" && promtool test rules "${series##*/}")
+	# Each of them was seen to fire.
+	sed -n 's/^ *- alert: //p' "$rules" | sort >alerts
+	grep -o 'alertname="Qim[A-Za-z]*"' "$series" | cut -d '"' -f 2 |
+		sort -u | diff alerts -
 }
 
 @test "wrong values are refused: 64, 66, 78; only stages have the options" {
