@@ -1,5 +1,7 @@
 #include "kafka/client.h"
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +18,10 @@
 /* librdkafka has no consumer without a group.id.  Nothing is asked of this
  * group, and nothing is committed to it. */
 #define NO_GROUP "qim-no-group"
+
+/* A consumer's at its start: its own, its coordinator's, one for what it does
+ * itself, and one for a broker. */
+#define THREADS_FIRST 4
 
 struct patience {
 	uint64_t deadline_us;
@@ -53,6 +59,38 @@ on_error(rd_kafka_t *handle, int error, const char *reason, void *opaque)
 	kafka_error_keep(handle, error, reason, &client->broken);
 }
 
+static void *
+wait_for_end(void *end)
+{
+	sem_wait(end);
+	return NULL;
+}
+
+/* Where it can't start the first threads of a consumer librdkafka 2.0.2 aborts,
+ * or waits for good: so they are tried before. */
+static int
+check_threads(struct err *err)
+{
+	pthread_t threads[THREADS_FIRST];
+	int error = 0, count = 0;
+	sem_t end;
+
+	sem_init(&end, 0, 0);
+	while (count < THREADS_FIRST &&
+	    (error = pthread_create(
+		 &threads[count], NULL, wait_for_end, &end)) == 0)
+		count++;
+	for (int i = 0; i < count; i++)
+		sem_post(&end);
+	for (int i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+	sem_destroy(&end);
+	if (error == 0)
+		return 0;
+	return err_set(
+	    err, EX_OSERR, "kafka client: threads: %s", strerror(error));
+}
+
 int
 kafka_client_open(struct kafka_client *client,
     const struct kafka_options *options, enum kafka_role role,
@@ -66,7 +104,8 @@ kafka_client_open(struct kafka_client *client,
 	    .has_group = options->group != NULL, .limit_ms = limit_ms};
 	if (options->group == NULL)
 		own.group = NO_GROUP;
-	if (kafka_conf_build(&own, role, &conf, err) < 0)
+	if (check_threads(err) < 0 ||
+	    kafka_conf_build(&own, role, &conf, err) < 0)
 		return -1;
 	rd_kafka_conf_set_opaque(conf, client);
 	rd_kafka_conf_set_error_cb(conf, on_error);

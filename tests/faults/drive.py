@@ -5,7 +5,7 @@
     drive.py flipped PROGRAM [EVERY]      a bit of its input is another, for each
     drive.py malloc PROGRAM [EVERY]       the K-th allocation fails, for each K
     drive.py call PROGRAM [EVERY]         the K-th system call fails, for each K
-    drive.py thread PROGRAM               the K-th thread isn't started
+    drive.py thread PROGRAM               K - 1 threads are all it gets
     drive.py files PROGRAM                K descriptors are all it gets
     drive.py rough PROGRAM                one byte a call, and a storm of signals
     drive.py silent PROGRAM               stderr takes nothing

@@ -6,7 +6,7 @@
  * Words of FAULTY:
  *	fail=malloc:K	the K-th allocation fails, and no other
  *	fail=call:K	the same of the system calls below
- *	fail=thread:K	the K-th start of a thread, whoever asks
+ *	fail=thread:K	no thread is started where K - 1 run, whoever asks
  *	short		reads and writes take one byte each
  *	storm=US	a SIGUSR2 each so many microseconds, without SA_RESTART
  *	log=FILE	a line of what has failed, "malloc 17", is written there
@@ -68,7 +68,7 @@ static struct {
 static int object_count;
 static int failing = -1; /* one of these */
 static unsigned long fail_at;
-static atomic_ulong passed;
+static atomic_ulong passed; /* such calls; THREAD: that run */
 static bool one_byte;
 static char log_path[512];
 
@@ -100,7 +100,7 @@ write_log(const char *name, unsigned long number)
 static bool
 fails(int kind, const void *caller, const char *name, int number)
 {
-	if (kind != failing || (kind != THREAD && !is_ours(caller)) ||
+	if (kind != failing || !is_ours(caller) ||
 	    atomic_fetch_add(&passed, 1) + 1 != fail_at)
 		return false;
 	if (log_path[0] != '\0')
@@ -500,20 +500,77 @@ getsockopt(int fd, int level, int name, void *value, socklen_t *bytes)
 	    : NEXT(getsockopt)(fd, level, name, value, bytes);
 }
 
-/* librdkafka starts threads by one of these. */
+/* --- threads ----------------------------------------------------------------
+ */
+
+struct started {
+	void *(*routine)(void *);
+	thrd_start_t routine_c11;
+	void *argument;
+};
+
+static bool
+thread_fails(const char *name)
+{
+	if (failing != THREAD || atomic_load(&passed) + 1 < fail_at)
+		return false;
+	if (log_path[0] != '\0')
+		write_log(name, fail_at);
+	return true;
+}
+
+static struct started *
+start_of(void *(*routine)(void *), thrd_start_t routine_c11, void *argument)
+{
+	struct started *started = __libc_malloc(sizeof(*started));
+
+	if (started == NULL)
+		_exit(64);
+	*started = (struct started){routine, routine_c11, argument};
+	atomic_fetch_add(&passed, 1);
+	return started;
+}
+
+static void *
+run_thread(void *data)
+{
+	struct started started = *(struct started *)data;
+	void *result;
+
+	free(data);
+	result = started.routine(started.argument);
+	atomic_fetch_sub(&passed, 1);
+	return result;
+}
+
+static int
+run_thread_c11(void *data)
+{
+	struct started started = *(struct started *)data;
+	int result;
+
+	free(data);
+	result = started.routine_c11(started.argument);
+	atomic_fetch_sub(&passed, 1);
+	return result;
+}
+
 int
 pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
     void *(*routine)(void *), void *argument)
 {
-	if (fails(THREAD, HERE, "pthread_create", EAGAIN))
+	if (thread_fails("pthread_create"))
 		return EAGAIN;
-	return NEXT(pthread_create)(thread, attributes, routine, argument);
+	return NEXT(pthread_create)(
+	    thread, attributes, run_thread, start_of(routine, NULL, argument));
 }
 
+/* librdkafka's way. */
 int
 thrd_create(thrd_t *thread, thrd_start_t routine, void *argument)
 {
-	if (fails(THREAD, HERE, "thrd_create", EAGAIN))
+	if (thread_fails("thrd_create"))
 		return thrd_error;
-	return NEXT(thrd_create)(thread, routine, argument);
+	return NEXT(thrd_create)(
+	    thread, run_thread_c11, start_of(NULL, routine, argument));
 }
