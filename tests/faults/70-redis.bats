@@ -22,10 +22,10 @@ teardown() {
 	faults_end
 }
 
-# outage SECONDS: for so long, in the long tier for two minutes, which is more
-# than mailbox-apply waits.
+# outage SECONDS [LONG]: for so long; in the long tier for 40 s, which is more
+# than mailbox-apply waits, or for LONG.
 outage() {
-	sleep "$(long_or 120 "$1")"
+	sleep "$(long_or "${2-40}" "$1")"
 }
 
 # since_fault TEXT...: the mailbox chain has said one of these since the last
@@ -39,12 +39,13 @@ said() {
 		fail "not said: $1: $(tail -n 5 "$RUN/mailbox.log")"
 }
 
-# refuses NAME WHAT SETTING VALUE NORMALLY: a setting that has Redis answer WHAT.
+# refuses NAME WHAT SETTING VALUE NORMALLY [LONG]: a setting that has Redis answer
+# WHAT, for an outage of LONG.
 refuses() {
 	fault "$1: $2"
 	redis_cli "$1" CONFIG SET "$3" "$4"
 	said "$2 "
-	outage 1
+	outage 1 "${6-40}"
 	redis_cli "$1" CONFIG SET "$3" "$5"
 	caught_up 30 "$2"
 }
@@ -159,7 +160,7 @@ read_only() {
 	local disk
 	start_on_tmpfs fault-a 512
 	faults_start
-	refuses fault-a OOM maxmemory 1 0
+	refuses fault-a OOM maxmemory 1 0 120
 	refuses fault-b NOREPLICAS min-replicas-to-write 1 0
 	read_only
 	busy
@@ -213,7 +214,7 @@ split_brain() {
 	follow fault-c fault-a
 	redis_cli fault-c REPLICAOF NO ONE
 	ln -sfn "$(redis_socket fault-c)" "$RUN/a"
-	outage 1
+	outage 1 5
 	redis_cli fault-a CLIENT KILL TYPE normal
 	rewinds
 	caught_up 60 'two masters'
@@ -296,7 +297,7 @@ dead_shard() {
 	proxy_set b refuse
 	proxy_set b reset
 	said 'connecting again'
-	outage 2
+	outage 2 120
 	proxy_clear b
 	caught_up 30 'a shard away'
 }
