@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Stages of both chains killed (SIGKILL): each at each point of its protocol,
-# and at random.
+# Stages of both chains killed (SIGKILL), each at each point of its protocol and
+# at random, and stopped (SIGSTOP) while another chain does their work.
 
 bats_require_minimum_version 1.5.0
 load ../lib/faults
@@ -28,14 +28,93 @@ points_of() {
 }
 
 @test "each stage killed at each point of its protocol" {
-	local chain program point
+	local chain program point n
 	CHAIN_BIN=$fail_bin
 	faults_start
-	for chain in fanout mailbox; do
-		while read -r program point; do
-			kill_at "$chain" "$program" "$point" \
-				$((RANDOM % 20 + 1)) $((RANDOM % 4))
-		done < <(points_of "$chain")
+	for ((n = 1; n <= $(long_or 15 1); n++)); do
+		for chain in fanout mailbox; do
+			while read -r program point; do
+				kill_at "$chain" "$program" "$point" \
+					$((SRANDOM % 20 + 1)) $((SRANDOM % 4))
+			done < <(points_of "$chain")
+		done
+		((n % 5)) || caught_up 30 "round $n"
 	done
-	expect_whole
+	expect_whole 30
+}
+
+# Each time another one; the next follows within a second, or in three.
+@test "stages killed at random" {
+	local victims=(fanout/outbox-read fanout/fanout-plan
+		fanout/dispatch-produce fanout/offset-commit mailbox/outbox-read
+		mailbox/mailbox-apply mailbox/offset-commit) victim
+	BATS_TEST_TIMEOUT=3000
+	faults_start
+	SECONDS=0
+	while ((SECONDS < $(long_or 1800 10))); do
+		victim=${victims[SRANDOM % ${#victims[@]}]}
+		kill_now "${victim%/*}" "${victim#*/}"
+		sleep "$((SRANDOM % $(long_or 3 1))).$((SRANDOM % 900 + 100))"
+	done
+	expect_whole 30
+}
+
+signal_stage() {
+	kill "-$1" "$(stage_pid "$2" "$3" | head -n 1)"
+}
+
+# committed_sum FANOUT|MAILBOX: the sum of what it has committed.
+committed_sum() {
+	case $1 in
+	fanout) kafka_committed "$GROUP-fanout" "$OUTBOX" ;;
+	mailbox) kafka_committed "$GROUP-mailbox" "$DISPATCH" ;;
+	esac | awk '{ n += $2 } END { print n }'
+}
+
+committed_above() {
+	local sum
+	sum=$(committed_sum "$1") && ((sum > $2))
+}
+
+# A second chain has locks of its own, as one on another host has. It has ended
+# when the stage goes on, so that whatever moves back is the stage's doing.
+@test "a stage stopped (SIGSTOP), another chain did its work, the stage goes on" {
+	local chain stage sum
+	FANOUT_MORE+=(--lock-dir "$RUN/locks")
+	MAILBOX_MORE+=(--lock-dir "$RUN/locks")
+	faults_start
+	FANOUT_MORE+=(--lock-dir "$RUN/locks2")
+	MAILBOX_MORE+=(--lock-dir "$RUN/locks2")
+	for stage in fanout/offset-commit fanout/dispatch-produce \
+		mailbox/mailbox-apply mailbox/offset-commit; do
+		chain=${stage%/*}
+		fault "$stage stopped"
+		signal_stage STOP "$chain" "${stage#*/}"
+		sum=$(committed_sum "$chain")
+		chains_start "$chain@2"
+		sleep "$(long_or 60 1)"
+		wait_until 60 committed_above "$chain" $((sum + 300))
+		chains_stop "$chain@2"
+		signal_stage CONT "$chain" "${stage#*/}"
+		caught_up 30 "$stage"
+	done
+	expect_whole 30
+}
+
+# Nobody keeps two hosts from it. Between a chain's question what is committed
+# and its commit the other's may land, and the group goes back by that, until
+# the next commit of either: late, which is safe.
+@test "two chains of one group at once: every mailbox is whole" {
+	FANOUT_MORE+=(--lock-dir "$RUN/locks")
+	MAILBOX_MORE+=(--lock-dir "$RUN/locks")
+	faults_start
+	FANOUT_MORE+=(--lock-dir "$RUN/locks2")
+	MAILBOX_MORE+=(--lock-dir "$RUN/locks2")
+	fault 'a second chain of each kind'
+	chains_start fanout@2 mailbox@2
+	sleep "$(long_or 60 5)"
+	chains_stop fanout@2 mailbox@2
+	caught_up 30 'two chains'
+	COMMITS_FALL=1
+	expect_whole 30
 }

@@ -19,7 +19,8 @@
 # CHAIN_REDIS, where they find Redis (REDIS); EXITS_MORE, codes that a stage may
 # have too, as 77|78;
 # CHAIN_ENV, an array of name=value; SECRETS, an array of what no log may
-# have; after it MARKS_FALL=1, where Redis lost data. QIM_FAULTS is short (make
+# have; after it MARKS_FALL=1, where Redis lost
+# data, COMMITS_FALL=1, where two chains commit. QIM_FAULTS is short (make
 # check) or long: long_or LONG SHORT chooses.
 #
 # In RUN: ledger, what the writer of the Outbox was given; observed (observe.py);
@@ -62,8 +63,12 @@ faults_begin() {
 	CHAIN_BIN=$QIM_BIN BROKERS=${1:-$KAFKA_BROKERS}
 	FANOUT_MORE=(-v -n "$faults_partitions")
 	MAILBOX_MORE=(-v -n "$faults_partitions")
+<<<<<<< HEAD
 	CHAIN_ENV=() SECRETS=() MARKS_FALL=''
 	CHAIN_REDIS='' EXITS_MORE=''
+=======
+	CHAIN_ENV=() SECRETS=() MARKS_FALL= COMMITS_FALL=
+>>>>>>> 7d1e6bd (faults: stages at random, stopped, and two chains at once)
 	faults=0 kills=0
 }
 
@@ -72,7 +77,7 @@ faults_end() {
 	[[ -n ${BATS_TEST_COMPLETED-} ]] ||
 		tail -n 6 "$RUN"/*.log "$RUN"/*.err >&2
 	touch "$RUN/stop"
-	for file in "$RUN"/{load,observer,fanout,mailbox}.pid; do
+	for file in "$RUN"/[!k]*.pid; do
 		[[ ! -s $file ]] || kill "$(<"$file")" 2>/dev/null || true
 	done
 	redis_kill fault-a
@@ -82,8 +87,7 @@ faults_end() {
 # fault TEXT: one more.
 fault() {
 	faults=$((faults + 1))
-	echo "-- fault: $1" >>"$RUN/fanout.log"
-	echo "-- fault: $1" >>"$RUN/mailbox.log"
+	echo "-- fault: $1" | tee -a "$RUN/fanout.log" >>"$RUN/mailbox.log"
 }
 
 # load_start [RATE]: so many messages a second. An Outbox that can't be written
@@ -115,13 +119,14 @@ load_stop() {
 	rm "$RUN/load.status"
 }
 
-# chains_start [NAME...]: fanout, mailbox, or both. What is to be killed stands
-# in RUN/NAME.failpoint (common/base/failpoint.h). chains_stop [NAME...]: drained.
+# chains_start [NAME...]: fanout, mailbox, or both; fanout@2 is another one of
+# the kind. What is to be killed stands in RUN/NAME.failpoint
+# (common/base/failpoint.h). chains_stop [NAME...]: drained.
 chains_start() {
 	local name
 	(($#)) || set -- fanout mailbox
-	rm -f "$RUN/stop"
 	for name; do
+		rm -f "$RUN/$name.stop"
 		keep_chain "$name" 3>&- &
 		echo $! >"$RUN/keep-$name.pid"
 	done
@@ -135,7 +140,16 @@ keep_chain() {
 }
 
 chains_stop() {
-	stop_chains "$@"
+	local name
+	(($#)) || set -- fanout mailbox
+	for name; do
+		touch "$RUN/$name.stop"
+		kill -TERM "$(<"$RUN/$name.pid")" 2>/dev/null || true
+		wait "$(<"$RUN/keep-$name.pid")" || true
+		[[ ! -e $RUN/$name.fatal ]] ||
+			fail "$name: exit $(<"$RUN/$name.fatal"):" \
+				"$(tail -n 5 "$RUN/$name.log")" || return
+	done
 }
 
 has_come_through() {
@@ -189,18 +203,28 @@ expect_no_commit_back() {
 	kcat -C -e -q -b "$KAFKA_BROKERS" -t __consumer_offsets \
 		-f '%K %S\n%k%s' |
 		python3 "$qim_root/tests/lib/commits.py" "$1" |
-		awk '$3 < was[$2] { print; wrong = 1 } { was[$2] = $3 }
-			END { exit wrong || NR < 1 }' ||
-		fail "group $1: committed back"
+		awk '$3 < was[$2] { back++; if (was[$2] - $3 > most) most = was[$2] - $3 }
+			{ was[$2] = $3 }
+			END { printf "of %d commits %d back, by %d at most\n", NR, back, most
+				exit back > 0 || NR < 1 }' >"$RUN/commits" ||
+		[[ -n $COMMITS_FALL ]] || fail "group $1: $(<"$RUN/commits")" ||
+		return
+	[[ -z $COMMITS_FALL ]] || echo "# $1: $(<"$RUN/commits")" >&3
 }
 
 # Every death has a cause: what was killed here, or an exit that may pass.
 expect_deaths() {
+<<<<<<< HEAD
 	local bad codes="0|69|71|74|75${EXITS_MORE:+|$EXITS_MORE}"
 	bad=$(grep -hE ': pid [0-9]+: (exit|killed)' "$RUN"/{fanout,mailbox}.log |
 		grep -vE ": (exit ($codes)|killed by signal 9)\b") &&
+=======
+	local bad
+	bad=$(grep -hE ': pid [0-9]+: (exit|killed)' "$RUN"/{fanout,mailbox}*.log |
+		grep -vE ': (exit (0|69|71|74|75)|killed by signal 9)\b') &&
+>>>>>>> 7d1e6bd (faults: stages at random, stopped, and two chains at once)
 		fail "unexpected: $bad"
-	bad=$(cat "$RUN"/{fanout,mailbox}.log |
+	bad=$(cat "$RUN"/{fanout,mailbox}*.log |
 		grep -cE ': pid [0-9]+: killed by signal 9') || true
 	((bad == kills)) || fail "$bad stages died of a SIGKILL, not $kills"
 }
@@ -228,7 +252,7 @@ expect_no_secret() {
 	[[ $(tail -n 1 "$RUN/observed" | jq -c .found) == '[]' ]] ||
 		fail "in arguments or environment: $(tail -n 1 "$RUN/observed")"
 	for word in xxxxx "${SECRETS[@]}"; do
-		run ! grep -lF -- "$word" "$RUN"/{fanout,mailbox}.log
+		run ! grep -lF -- "$word" "$RUN"/{fanout,mailbox}*.log
 	done
 }
 
