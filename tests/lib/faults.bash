@@ -80,6 +80,7 @@ faults_end() {
 	for file in "$RUN"/[!k]*.pid; do
 		[[ ! -s $file ]] || kill "$(<"$file")" 2>/dev/null || true
 	done
+	[[ ! -s $RUN/load.pid ]] || kill -9 "$(<"$RUN/load.pid")" 2>/dev/null || true
 	redis_kill fault-a
 	redis_kill fault-b
 }
@@ -93,30 +94,18 @@ fault() {
 # load_start [RATE]: so many messages a second. An Outbox that can't be written
 # is waited for. load_stop: what was begun is in the Outbox.
 load_start() {
-	local rate=${1:-300}
-	{
-		exec 3>&-
-		python3 "$qim_root/tests/lib/load.py" "$rate" "$SRANDOM" \
-			> >(tee -a "$RUN/ledger" | {
-				status=0
-				outbox-write -q -b "$KAFKA_BROKERS" -t "$OUTBOX" \
-					2>>"$RUN/load.err" || status=$?
-				echo "$status" >"$RUN/load.status"
-			}) &
-		echo $! >"$RUN/load.pid"
-		wait $!
-	} &
-	wait_until 10 test -s "$RUN/ledger"
+	python3 "$qim_root/tests/lib/load.py" "${1:-300}" "$SRANDOM" \
+		"$RUN/ledger" outbox-write -q --with-parent \
+		-b "$KAFKA_BROKERS" -t "$OUTBOX" >"$RUN/load.err" 2>&1 3>&- &
+	echo $! >"$RUN/load.pid"
+	wait_until 30 test -s "$RUN/ledger"
 }
 
 load_stop() {
 	[[ -s $RUN/load.pid ]] || return 0
-	kill "$(<"$RUN/load.pid")" 2>/dev/null || true
-	rm -f "$RUN/load.pid"
-	wait_until 120 test -s "$RUN/load.status"
-	[[ $(<"$RUN/load.status") == 0 ]] ||
-		fail "the load: exit $(<"$RUN/load.status"): $(<"$RUN/load.err")"
-	rm "$RUN/load.status"
+	kill "$(<"$RUN/load.pid")"
+	wait "$(<"$RUN/load.pid")" || fail "the load: $(<"$RUN/load.err")"
+	rm "$RUN/load.pid"
 }
 
 # chains_start [NAME...]: fanout, mailbox, or both; fanout@2 is another one of
@@ -154,7 +143,7 @@ chains_stop() {
 
 has_come_through() {
 	mailbox-read -q -r "$REDIS" positions -t "$DISPATCH" \
-		-n "$faults_partitions" | grep -v ' 0$'
+		-n "$faults_partitions" | awk '{ n += $3 } END { exit n == 0 }'
 }
 
 # faults_start [RATE]
@@ -190,7 +179,7 @@ kill_now() {
 # is in the mailboxes and committed within so many seconds; says how many.
 caught_up() {
 	local took
-	took=$(timeout "$1" python3 "$qim_root/tests/lib/kafka-admin.py" \
+	took=$(KAFKA_ADMIN_SECONDS=$1 timeout "$1" python3 "$qim_root/tests/lib/kafka-admin.py" \
 		"$KAFKA_BROKERS" reach "$GROUP-fanout" "$OUTBOX" \
 		"$GROUP-mailbox" "$DISPATCH") ||
 		fail "$2: not caught up within $1 s:" \

@@ -1,0 +1,84 @@
+#!/usr/bin/env bats
+# Brokers killed, ended in order, frozen, and gone, one or all, under both
+# chains. What single programs do then is in tests/kafka/35, 40 and 41; fresh
+# producers while leaders change, with receipts against the topic, in 35.
+
+bats_require_minimum_version 1.5.0
+load ../lib/faults
+
+setup() {
+	faults_begin
+}
+
+teardown() {
+	faults_end
+	need_kafka 3
+}
+
+coordinator() {
+	kafka_admin coordinator "$GROUP-$1"
+}
+
+start_nodes() {
+	local node
+	for node; do
+		kafka_run_node "$node"
+	done
+}
+
+# Each of the three leads a third of all partitions.
+@test "a leader and coordinator killed (-9), another one ended (-TERM)" {
+	local round node how
+	faults_start
+	for ((round = 1; round <= $(long_or 5 1); round++)); do
+		for how in kill/fanout term/mailbox; do
+			node=$(coordinator "${how#*/}")
+			fault "broker $node: ${how%/*}"
+			"kafka_${how%/*}" "$node"
+			caught_up 40 "broker $node, coordinator of ${how#*/}: ${how%/*}"
+			start_nodes "$node"
+			kafka_wait_isr "$OUTBOX" "$DISPATCH" __consumer_offsets
+		done
+	done
+	expect_whole
+}
+
+receipts() {
+	stream-dump <"$RUN/receipts" 2>/dev/null | grep -c '"out":[1-9]'
+}
+
+@test "two of three brokers gone: no receipt; all gone; back: it goes on" {
+	local before committed
+	FANOUT_MORE+=(--tap "dispatch-produce=$RUN/receipts")
+	faults_start
+	wait_until 30 receipts
+	fault 'two brokers killed'
+	kafka_kill 1
+	kafka_kill 2
+	sleep 1
+	before=$(receipts)
+	sleep "$(long_or 60 4)"
+	# The same stage, or a new one: nothing more is acknowledged.
+	(($(receipts) <= before)) || fail "$(receipts) receipts, not $before"
+	fault 'the third one killed'
+	kafka_kill 3
+	sleep "$(long_or 60 2)"
+	start_nodes 1 2 3
+	caught_up 60 'all brokers gone, and started again'
+	expect_whole
+}
+
+@test "a broker frozen (SIGSTOP), for longer than its session" {
+	local round node
+	faults_start
+	for ((round = 1; round <= $(long_or 5 1); round++)); do
+		node=$(coordinator fanout)
+		fault "broker $node stopped"
+		kafka_pause "$node"
+		sleep "$(long_or 45 7)"
+		kafka_resume "$node"
+		caught_up 60 "broker $node stopped"
+		kafka_wait_isr "$OUTBOX" "$DISPATCH" __consumer_offsets
+	done
+	expect_whole
+}
