@@ -80,8 +80,6 @@ committed_above() {
 # when the stage goes on, so that whatever moves back is the stage's doing.
 @test "a stage stopped (SIGSTOP), another chain did its work, the stage goes on" {
 	local chain stage sum
-	FANOUT_MORE+=(--lock-dir "$RUN/locks")
-	MAILBOX_MORE+=(--lock-dir "$RUN/locks")
 	faults_start
 	FANOUT_MORE+=(--lock-dir "$RUN/locks2")
 	MAILBOX_MORE+=(--lock-dir "$RUN/locks2")
@@ -105,8 +103,6 @@ committed_above() {
 # and its commit the other's may land, and the group goes back by that, until
 # the next commit of either: late, which is safe.
 @test "two chains of one group at once: every mailbox is whole" {
-	FANOUT_MORE+=(--lock-dir "$RUN/locks")
-	MAILBOX_MORE+=(--lock-dir "$RUN/locks")
 	faults_start
 	FANOUT_MORE+=(--lock-dir "$RUN/locks2")
 	MAILBOX_MORE+=(--lock-dir "$RUN/locks2")
