@@ -148,7 +148,9 @@ add_start(const struct start *start, struct err *err)
 	if (locks_take(&locks, start->topic, start->partition, err) < 0)
 		return -1;
 	return commits_add(&committer.commits, start->topic, start->partition,
-	    start->offset, err);
+	    start->offset,
+	    slice_is(start->how, "stored") || slice_is(start->how, "file"),
+	    err);
 }
 
 static int

@@ -197,9 +197,21 @@ count_commits() {
 
 @test "a start above what is committed would skip: 65 with both" {
 	set_to t:0=20
-	{ hello '[[1,90],[0,21]]' && receipt 1 0,21,30 && finish 1; } | makes
+	{
+		hello '[]' 'start=[["t",1,90,"explicit"],["t",0,21,"explicit"]]'
+		receipt 1 0,21,30
+		finish 1
+	} | makes
 	commits 65
 	expect_message 't[0]: the stream starts at 21, committed is 20: that would skip what lies between'
+	[ "$(committed)" = '0 20, 1 none' ]
+}
+
+@test "a group that was moved back since outbox-read looked: 75" {
+	set_to t:0=20
+	{ hello '[[0,21]]' && receipt 1 0,21,30 && finish 1; } | makes
+	commits 75
+	expect_message 't[0]: committed is 20, was 21, the stream starts at 21: somebody else has moved the group back: start again'
 	[ "$(committed)" = '0 20, 1 none' ]
 }
 

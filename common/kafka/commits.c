@@ -17,7 +17,7 @@ commits_release(struct commits *commits)
 
 int
 commits_add(struct commits *commits, struct slice topic, int32_t partition,
-    int64_t start, struct err *err)
+    int64_t start, bool was_committed, struct err *err)
 {
 	size_t count = commits->coverage.count;
 	struct commits_entry *all =
@@ -32,8 +32,11 @@ commits_add(struct commits *commits, struct slice topic, int32_t partition,
 		return -1;
 	i = coverage_find(&commits->coverage, topic, partition);
 	memmove(all + i + 1, all + i, (count - i) * sizeof(*all));
-	all[i] = (struct commits_entry){
-	    .start = start, .committed = -1, .most = -1, .sent = -1};
+	all[i] = (struct commits_entry){.start = start,
+	    .committed = -1,
+	    .most = -1,
+	    .sent = -1,
+	    .was_committed = was_committed};
 	return 0;
 }
 
@@ -46,7 +49,7 @@ commits_acknowledge(struct commits *commits, struct slice topic,
 
 	if (coverage_find(coverage, topic, partition) == coverage->count &&
 	    from == next &&
-	    commits_add(commits, topic, partition, from, err) < 0)
+	    commits_add(commits, topic, partition, from, false, err) < 0)
 		return -1;
 	if (coverage_advance(
 		&commits->coverage, topic, partition, from, next, err) < 0)
@@ -74,13 +77,13 @@ commits_set_committed(
 		    covered->topic, (int)covered->partition, entry->most);
 	/* It was at the start or above it: nothing is wrong with the stream. */
 	if (committed >= 0 && entry->start > committed &&
-	    entry->most >= entry->start)
+	    (entry->was_committed || entry->most >= entry->start))
 		return err_set(err, EX_TEMPFAIL,
 		    "%s[%d]: committed is %" PRId64 ", was %" PRId64
 		    ", the stream starts at %" PRId64 ": somebody else has "
 		    "moved the group back: start again",
 		    covered->topic, (int)covered->partition, committed,
-		    entry->most, entry->start);
+		    entry->most < 0 ? entry->start : entry->most, entry->start);
 	if (committed >= 0 && entry->start > committed)
 		return err_set(err, EX_DATAERR,
 		    "%s[%d]: the stream starts at %" PRId64 ", committed is "

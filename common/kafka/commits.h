@@ -32,6 +32,7 @@
  * worth. */
 struct commits_entry {
 	int64_t start; /* where the stream starts */
+	bool was_committed; /* that, or more, when the first stage read it */
 	int64_t committed; /* -1: nothing; as it was read or sent last */
 	int64_t most; /* that was read or sent; -1: nothing */
 	int64_t sent; /* in flight; -1: nothing */
@@ -52,13 +53,15 @@ struct commits {
 
 void commits_release(struct commits *commits);
 
-/* A partition of the stream and where it starts; -1 EX_DATAERR when it was
+/* A partition of the stream and where it starts; `was_committed`: the first
+ * stage found that this or a higher offset was.  -1 EX_DATAERR when it was
  * added before, EX_OSERR. */
 int commits_add(struct commits *commits, struct slice topic, int32_t partition,
-    int64_t start, struct err *err);
+    int64_t start, bool was_committed, struct err *err);
 
 /* Takes [from, next) for acknowledged.  An empty range of a partition that
- * wasn't added adds it.  -1 EX_DATAERR when it isn't contiguous. */
+ * wasn't added adds it.  -1
+ * EX_DATAERR when it isn't contiguous. */
 int commits_acknowledge(struct commits *commits, struct slice topic,
     int32_t partition, int64_t from, int64_t next, struct err *err);
 
@@ -69,8 +72,9 @@ bool commits_must_read(const struct commits *commits);
 /* What the broker has for an entry; negative: nothing.  1 when somebody else
  * has committed it, for it is above what was read and sent before, else 0.
  * -1 when the stream starts above it: EX_DATAERR, or EX_TEMPFAIL where it was
- * at the start or above it before; EX_CONFIG when something stood there and is
- * gone: with a topic its groups' offsets go. */
+ * at the start or above it before, also when the first stage read it; EX_CONFIG
+ * when something stood there and is gone: with a topic its groups' offsets go.
+ */
 int commits_set_committed(
     struct commits *commits, size_t index, int64_t committed, struct err *err);
 

@@ -29,7 +29,8 @@ static void
 add(int32_t partition, int64_t start)
 {
 	assert_int_equal(
-	    commits_add(&commits, slice_of("t"), partition, start, &err), 0);
+	    commits_add(&commits, slice_of("t"), partition, start, false, &err),
+	    0);
 }
 
 static int
@@ -155,6 +156,23 @@ skip_is_refused(void **state)
 	assert_true(commits_must_read(&commits));
 }
 
+/* A late commit of another chain, between the reading of the first stage and
+ * that of the last. */
+static void
+moved_back_before_the_first_reading(void **state)
+{
+	(void)state;
+	assert_int_equal(
+	    commits_add(&commits, slice_of("t"), 0, 11, true, &err), 0);
+	assert_int_equal(commits_set_committed(&commits, 0, 10, &err), -1);
+	assert_int_equal(err.code, EX_TEMPFAIL);
+	assert_string_equal(err.text,
+	    "t[0]: committed is 10, was 11, the stream starts at 11: somebody "
+	    "else has moved the group back: start again");
+	/* A rewind isn't anybody else's. */
+	set_committed(0, 90);
+}
+
 /* Moved back below the start by another host, or read from a broker that was
  * frozen: a new start of the chain mends it. */
 static void
@@ -205,7 +223,8 @@ gap_is_refused(void **state)
 	assert_int_equal(acknowledge(0, 5, 4), -1);
 	assert_int_equal(acknowledge(1, 0, 4), -1);
 	assert_int_equal(commits.coverage.all[0].next, 5);
-	assert_int_equal(commits_add(&commits, slice_of("t"), 0, 0, &err), -1);
+	assert_int_equal(
+	    commits_add(&commits, slice_of("t"), 0, 0, false, &err), -1);
 }
 
 static void
@@ -441,6 +460,8 @@ main(void)
 	    cmocka_unit_test_teardown(replay_is_absorbed, forget),
 	    cmocka_unit_test_teardown(others_are_not_moved_back, forget),
 	    cmocka_unit_test_teardown(skip_is_refused, forget),
+	    cmocka_unit_test_teardown(
+		moved_back_before_the_first_reading, forget),
 	    cmocka_unit_test_teardown(moved_back_is_not_a_skip, forget),
 	    cmocka_unit_test_teardown(what_stood_and_is_gone_ends_it, forget),
 	    cmocka_unit_test_teardown(gap_is_refused, forget),

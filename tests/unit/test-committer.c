@@ -36,8 +36,8 @@ begin(uint64_t deadline_us, uint64_t renew_us)
 	assert_int_equal(
 	    committer_open(&committer, &client, &settings, &err), 0);
 	for (int32_t i = 0; i < 3; i++)
-		assert_int_equal(
-		    commits_add(&committer.commits, slice_of("t"), i, 7, &err),
+		assert_int_equal(commits_add(&committer.commits, slice_of("t"),
+				     i, 7, true, &err),
 		    0);
 	assert_int_equal(
 	    committer_read(&committer, clock_us() + 10000000, &err), 0);

@@ -71,8 +71,7 @@ chain_kill(struct chain *chain, enum stage stage)
 	leave(chain, stage, true);
 }
 
-/* Bad data has a cause, or is a bug.  A start above what is committed is said
- * too when somebody moves the group back between the chain's two readings. */
+/* Bad data has a cause, or is a bug. */
 static void
 check_code(const struct chain *chain, enum stage stage, const struct err *err)
 {
@@ -81,8 +80,7 @@ check_code(const struct chain *chain, enum stage stage, const struct err *err)
 	for (int s = 0; s < STAGES - 1; s++)
 		damaged |= chain->wire[s].damaged;
 	if (err->code == EX_DATAERR && !damaged &&
-	    !(stage == COMMITTER &&
-		(chain->is_odd || world.overtaken || world.has_second)))
+	    !(stage == COMMITTER && chain->is_odd))
 		complain("stage %d: %s", (int)stage, err->text);
 }
 

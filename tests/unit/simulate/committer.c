@@ -33,7 +33,7 @@ take_receipts(struct chain *chain, struct err *err)
 	     i++)
 		result |= commits_add(&chain->commits, in->hello.start[i].topic,
 		    in->hello.start[i].partition, in->hello.start[i].offset,
-		    err);
+		    slice_is(in->hello.start[i].how, "stored"), err);
 	if (event == STREAM_RECEIPT) {
 		check_counts(chain, &item.receipt);
 		for (uint32_t i = 0; result == 0 && i < head->src_count; i++)

@@ -5,24 +5,27 @@
 static uint64_t now_us;
 
 /* At what is committed, or lower; or as a person says, which may be above. */
-static int64_t
+static struct start
 choose_start(struct chain *chain, uint32_t s)
 {
 	const struct source *source = &world.source[s];
 	int64_t committed = source->committed;
+	struct start start = {
+	    slice_of(SOURCE_TOPIC), (int32_t)s, committed, slice_of("stored")};
 
-	if (committed <= 0)
-		return 0;
-	if (fault(100)) {
+	if (committed < 0) {
+		start.offset = 0;
+		start.how = slice_of("first");
+	} else if (committed > 0 && fault(100)) {
 		world.tally.rewinds++;
-		return random_below((uint32_t)committed);
-	}
-	if (committed < source->end && !world.ordered && fault(50)) {
+		start.offset = random_below((uint32_t)committed);
+	} else if (committed < source->end && !world.ordered && fault(50)) {
 		chain->is_odd = true;
-		return committed +
+		start.offset +=
 		    random_below((uint32_t)(source->end - committed) + 1);
+		start.how = slice_of("explicit");
 	}
-	return committed;
+	return start;
 }
 
 static int
@@ -44,8 +47,7 @@ reader_begin(struct chain *chain, struct err *err)
 
 	gather_init(&chain->gather, slice_of(SOURCE_TOPIC), &limits);
 	for (uint32_t s = 0; s < world.source_count; s++) {
-		start[s] = (struct start){slice_of(SOURCE_TOPIC), (int32_t)s,
-		    choose_start(chain, s), slice_of("stored")};
+		start[s] = choose_start(chain, s);
 		if (gather_add(
 			&chain->gather, (int32_t)s, start[s].offset, err) < 0)
 			return -1;
@@ -64,6 +66,7 @@ join(struct chain *chain, struct err *err)
 	uint32_t first = gather->count;
 
 	world.tally.joins++;
+	chain->is_odd = true;
 	if (gather_is_open(gather) && write_batch(chain, err) < 0)
 		return -1;
 	for (uint32_t s = first; s < world.source_count; s++) {

@@ -181,7 +181,7 @@ struct chain {
 	bool producer_failed, committer_failed;
 	int64_t read[SOURCES]; /* committed, as it was read last */
 	bool is_up;
-	bool is_odd; /* it starts where a person has told it to */
+	bool is_odd; /* hello doesn't say that all starts were committed */
 };
 
 void chain_begin(struct chain *chain);
