@@ -162,7 +162,8 @@ install: all
 	for name in fanout mailbox; do \
 		install pipelines/$$name $(DESTDIR)$(BINDIR)/qim-$$name; \
 	done
-	install -m 644 pipelines/*.bash $(DESTDIR)$(LIBEXECDIR)
+	install -m 644 pipelines/*.bash pipelines/qim.conf.example \
+		$(DESTDIR)$(LIBEXECDIR)
 	for page in $(MANUALS); do \
 		install -D -m 644 $$page \
 		    $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/}; \

@@ -35,8 +35,8 @@ lock_folder() {
 	mkdir -m 700 -- "$1" 2>/dev/null
 	# Not what a link leads to.
 	read -r owner mode kind < <(stat -c '%u %a %F' -- "$1" 2>/dev/null)
-	[[ ${kind-} == directory ]] ||
-		die 78 "--lock-dir: $1: ${kind:-can\'t be made}: $wants"
+	: "${kind:="can't be made"}"
+	[[ $kind == directory ]] || die 78 "--lock-dir: $1: $kind: $wants"
 	((owner == EUID)) ||
 		die 78 "--lock-dir: $1: belongs to uid $owner, wants uid $EUID"
 	(((8#$mode & 8#022) == 0)) ||

@@ -32,14 +32,18 @@ on_hup() {
 	fi
 }
 
+# With what it has started, which has a process group of its own.
 wake() {
-	[[ -z $timer_pid ]] || kill -KILL "$timer_pid" 2>/dev/null
+	[[ -n $timer_pid ]] || return 0
+	kill -KILL -- "-$timer_pid" 2>/dev/null
+	kill -KILL "$timer_pid" 2>/dev/null
 }
 
 # timer_start: a child that ends at the deadline, or when this process has
-# ended, which alone holds the other end of the pipe that it reads. No program:
-# between its start and its asking for a signal at its parent's death it could
-# be left behind.
+# ended, which alone holds the other end of the pipe that it reads. A sleep
+# that asks for a signal at its parent's death could be left behind before it
+# has asked; and bash's read -t rests on an alarm, which on a busy machine may
+# come before its read.
 timer_start() {
 	local left=0 uptime_ms
 	if ((deadline > 0)); then
@@ -50,8 +54,9 @@ timer_start() {
 	(
 		trap '' HUP
 		close_all_but "$life_read"
-		[[ $left == 0 ]] || read -rt "$left" -u "$life_read"
-		[[ $left != 0 ]] || read -r -u "$life_read"
+		exec <&"$life_read" {life_read}>&-
+		[[ $left == 0 ]] || exec timeout "$left" cat
+		read -r _
 	) </dev/null >/dev/null &
 	timer_pid=$!
 	alive[$!]=timer
@@ -71,11 +76,23 @@ is_due() {
 	((deadline > 0 && uptime_ms >= deadline))
 }
 
+# all_are_there: none of our children has died that bash has reaped. One
+# command, no loop: see next_death.
+all_are_there() {
+	local paths=("${!alive[@]}")
+	paths=("${paths[@]/#//proc/}")
+	# shellcheck disable=SC2206  # patterns that match what is there
+	paths=(${paths[@]/%//[s]tat})
+	((${#paths[@]} == ${#alive[@]}))
+}
+
 # next_death: sets pid and status, in the order in which they die, as far as it
 # can be seen: of two that die before this shell gets to run, the one that was
 # started first is taken. `wait -n` doesn't know a process any more that died
-# while this shell waited for something else, `wait PID` does. pid is empty
-# when a signal came; bash 5.2 was seen to set the one of an earlier death then.
+# while this shell waited for something else, or before a turn of a loop ended,
+# `wait PID` does: so each is looked at, and once more all at a time. pid is
+# empty when a signal came, or to look again; bash 5.2 was seen to set the one
+# of an earlier death then.
 next_death() {
 	local candidate
 	for candidate in "${pids[@]}" "${!alive[@]}"; do
@@ -89,6 +106,7 @@ next_death() {
 		fi
 	done
 	pid=
+	all_are_there || return 0
 	wait -n -p pid "${!alive[@]}"
 	status=$?
 	[[ -n ${pid-} && -n ${alive[$pid]-} ]] && ! kill -0 "$pid" 2>/dev/null ||

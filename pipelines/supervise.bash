@@ -188,8 +188,9 @@ back_off() {
 	fi
 	! worked_well || back_ms=$back_least
 	ms=$((back_ms * (500 + SRANDOM % 1001) / 1000))
+	((ms > 0)) || ms=1 # 0 would be no deadline
 	back_ms=$((back_ms * 2 < back_most ? back_ms * 2 : back_most))
-	printf -v text '%d.%02d s' "$((ms / 1000))" "$((ms % 1000 / 10))"
+	printf -v text '%d.%03d s' "$((ms / 1000))" "$((ms % 1000))"
 	say warning "$cause_text; start again in $text (death ${#deaths[@]} of $deaths_most in $((window_ms / 1000)) s)"
 	sleep_ms "$ms"
 }
@@ -223,6 +224,7 @@ supervise() {
 	trap on_signal TERM INT
 	trap on_hup HUP
 	trap '' PIPE
+	shopt -s nullglob # for all_are_there
 	make_pipe || die 71 "no descriptors"
 	life_read=$pipe_read life_write=$pipe_write
 	# The shell has its own lines for killed processes; these are said here.

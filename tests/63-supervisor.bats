@@ -1,0 +1,479 @@
+#!/usr/bin/env bats
+# The supervisor: what it does when a run has ended, on signals, and what is
+# left when it or one of its processes is killed. Stages are of our own making
+# but where their own way of ending is looked at.
+
+# shellcheck disable=SC2016,SC2034,SC2046,SC2154  # stages are scripts; bats and lib set them
+bats_require_minimum_version 1.5.0
+load lib/common
+load lib/fakes
+
+quick=(--back-off 1-2)
+
+setup() {
+	supervisor=
+	fake_chain
+}
+
+# Nothing of ours runs on, whatever happened.
+teardown() {
+	local pid
+	[[ -z $supervisor ]] || kill -9 "$supervisor" 2>/dev/null || true
+	for pid in $(left_over "$supervisor"); do
+		kill -9 "$pid" 2>/dev/null || true
+	done
+}
+
+# runs NAME COUNT: so many of this stage have been started.
+runs() {
+	[ "$(wc -l <"$notes/$1.pids")" -ge "$2" ]
+}
+
+# left_over PID: processes that a supervisor of this pid has started, and
+# others of this test's chain.
+left_over() {
+	grep -lzx "QIM_SUPERVISOR=${1:-none}" /proc/[0-9]*/environ 2>/dev/null |
+		cut -d / -f 3
+	pgrep -f -- "$locks" || true
+}
+
+nothing_left() {
+	local pids
+	pids=$(left_over "$1")
+	[[ -z $pids ]] || fail "$(ps -o pid,ppid,stat,args -p "${pids//$'\n'/,}")"
+}
+
+# child NAME: the pid of a process of the supervisor.
+child() {
+	pgrep -P "$supervisor" -f "$1" | tail -n 1
+}
+
+has_status() {
+	local status=0 out
+	out=$(fan --status) || status=$?
+	[[ $out == "qim-fanout: $1"* && $status == "$2" ]] ||
+		fail "status $status: $out"
+}
+
+# The supervisor's own functions, with a clock of ours.
+judge() {
+	(
+		chain_name=x chain_kind=x chain_synopsis=x chain_here=/ chain_values=
+		source "$qim_root/pipelines/chain.bash"
+		eval "$1"
+	)
+}
+
+@test "which codes start again, which stop" {
+	for code in 69 71 74 75; do
+		[ "$(judge "class_of $code")" = again ]
+	done
+	for code in 1 3 64 65 66 67 68 70 72 73 76 77 78 79 100; do
+		[ "$(judge "class_of $code")" = stop ]
+	done
+	[ "$(judge 'class_of 0')" = "done" ]
+}
+
+@test "what may pass: it starts again, and gives up" {
+	fake outbox-read 'echo end'
+	for how in 'exit 69' 'kill -KILL $$'; do
+		code=69 what='exit 69: not reachable'
+		[[ $how == exit* ]] || code=75 what='killed by signal 9 \(KILL\)'
+		rm -f "$notes"/*
+		fake dispatch-produce "cat >/dev/null
+			echo 'dispatch-produce: error: why' >&2; $how"
+		run "-$code" --separate-stderr fan "${quick[@]}" --give-up 2/60
+		runs dispatch-produce 2
+		pid=$(head -n 1 "$notes/dispatch-produce.pids")
+		grep -qE "^qim-fanout: warning: dispatch-produce: pid $pid: $what, its last line: \"dispatch-produce: error: why\"; start again in 0\.00[0-9] s \(death 1 of 2 in 60 s\)$" <<<"$stderr"
+		expect_message 'qim-fanout: error: gave up: 2 deaths in 60 s'
+	done
+}
+
+@test "what wants a person: it stops at once, and says what to do" {
+	fake outbox-read 'echo end'
+	for code in 65 78 3; do
+		rm -f "$notes"/*
+		fake fanout-plan "cat >/dev/null; exit $code"
+		run "-$code" --separate-stderr fan "${quick[@]}"
+		[ "$(wc -l <"$notes/fanout-plan.pids")" = 1 ]
+		expect_message "qim-fanout: error: fanout-plan: pid $(pid_of fanout-plan): exit $code"
+		expect_message 'qim-fanout: error: stopped: '
+	done
+	expect_message 'stopped: 3 is not a code of these programs'
+}
+
+@test "0: the first stage came to its end, and so does the supervisor" {
+	fake outbox-read 'echo end'
+	run -0 fan "${quick[@]}"
+	[ "$(wc -l <"$notes/outbox-read.pids")" = 1 ]
+}
+
+@test "a crash is tried again twice: then 70" {
+	fake outbox-read 'echo end'
+	fake fanout-plan 'ulimit -c 0; kill -SEGV $$'
+	run -70 --separate-stderr fan "${quick[@]}"
+	[ "$(wc -l <"$notes/fanout-plan.pids")" = 3 ]
+	expect_message 'killed by signal 11 (SEGV)'
+	expect_message 'qim-fanout: error: stopped: a bug'
+}
+
+@test "the wait doubles up to its most, each between half and one and a half" {
+	fake outbox-read 'exit 69'
+	run -69 --separate-stderr fan --back-off 8-30 --give-up 5/60
+	mapfile -t waits < <(sed -n 's/.*start again in 0\.0*\([0-9]*\) s .*/\1/p' <<<"$stderr")
+	echo "${waits[@]}"
+	[ "${#waits[@]}" = 4 ]
+	i=0
+	for wait in 8 16 30 30; do
+		((waits[i] >= wait / 2 && waits[i] <= wait * 3 / 2))
+		i=$((i + 1))
+	done
+}
+
+@test "a run that lived a minute, or was ready for ten seconds, worked" {
+	while read -r ready now expected; do
+		[ "$(judge "run_ms=1000 ready=${ready#no} ready_ms=2000
+			uptime_ms=$now; worked_well && echo yes || echo no")" = "$expected" ] ||
+			fail "$ready $now"
+	done <<-EOF
+		no 60999 no
+		no 61000 yes
+		1 11999 no
+		1 12000 yes
+	EOF
+}
+
+@test "deaths before the window don't count" {
+	[ "$(judge 'window_ms=1000 deaths=(100 5000 5001 5900) uptime_ms=6000
+		within deaths; echo "${deaths[@]}"')" = '5001 5900 6000' ]
+}
+
+@test "TERM, and INT, stop the first stage alone: what is under way drains, 0" {
+	fake_ready
+	for signal in TERM INT; do
+		rm -f "$notes"/*
+		start env --default-signal=INT "$fanout" --lock-dir "$locks" \
+			-b x -t outbox -d dispatch -g group
+		wait_until 10 said 'qim-fanout: notice: ready: run 1, '
+		wait_until 10 test -s "$BATS_TEST_TMPDIR/out"
+		kill "-$signal" "$supervisor"
+		expect_end 0
+		[ "$(tail -n 1 "$BATS_TEST_TMPDIR/out")" = end ]
+		[ "$(wc -l <"$BATS_TEST_TMPDIR/err")" = 1 ]
+		nothing_left "$supervisor"
+	done
+}
+
+# A stage that takes two signals as ours do, and drains when $notes/go is there.
+fake_slow() {
+	cat >"$QIM_BIN/$1" <<-EOF
+		#!/usr/bin/python3 -ES
+		import os, signal, sys, time
+		count = 0
+		def handle(*_):
+		    global count
+		    count += 1
+		    if count == 2:
+		        os._exit(75)
+		signal.signal(signal.SIGTERM, handle)
+		signal.signal(signal.SIGINT, handle)
+		open("$notes/$1.pid", "w").write(str(os.getpid()))
+		while not os.path.exists("$notes/go"):
+		    time.sleep(0.02)
+	EOF
+}
+
+@test "a second signal abandons: 75" {
+	fake_slow offset-commit
+	start_fan
+	wait_until 10 started $stages
+	kill "$supervisor"
+	wait_until 10 gone "$(pid_of dispatch-produce)"
+	kill "$supervisor"
+	expect_end 75
+	[ "$(<"$BATS_TEST_TMPDIR/err")" = "qim-fanout: error: abandoned: second signal: what isn't acknowledged is done again" ]
+	nothing_left "$supervisor"
+}
+
+@test "what has not drained in time is abandoned: 75" {
+	fake_slow offset-commit
+	start_fan --drain-ms 100
+	wait_until 10 started $stages
+	kill "$supervisor"
+	expect_end 75
+	[ "$(<"$BATS_TEST_TMPDIR/err")" = "qim-fanout: error: abandoned: not drained within 100 ms: what isn't acknowledged is done again" ]
+}
+
+@test "a stopped stage of a broken chain is killed, and the chain started again" {
+	start_fan --drain-ms 50 "${quick[@]}"
+	wait_until 10 started $stages
+	stopped=$(pid_of offset-commit)
+	kill -STOP "$stopped"
+	kill -9 "$(pid_of fanout-plan)"
+	wait_until 20 runs offset-commit 2
+	gone "$stopped"
+	said "fanout-plan: pid $(head -n 1 "$notes/fanout-plan.pids"): killed by signal 9 (KILL); start again"
+}
+
+@test "TERM while it waits to start again: it ends at once, 0" {
+	fake outbox-read 'exit 69'
+	start_fan --back-off 60000-60000
+	wait_until 10 said '; start again in '
+	has_status 'waiting to start again' 75
+	kill "$supervisor"
+	expect_end 0
+	nothing_left "$supervisor"
+	has_status 'not running: ended with 0' 69
+}
+
+@test "HUP: the file is read again, the chain drains and goes on" {
+	printf '%s\n' brokers=x outbox=outbox dispatch=one fanout.group=group \
+		"lock-dir=$locks" >"$BATS_TEST_TMPDIR/conf"
+	fake_ready
+	start "$fanout" -f "$BATS_TEST_TMPDIR/conf"
+	wait_until 10 said 'ready: run 1'
+	sed -i s/one/two/ "$BATS_TEST_TMPDIR/conf"
+	kill -HUP "$supervisor"
+	wait_until 10 said 'ready: run 2'
+	grep -qx two "$notes/dispatch-produce.args"
+	grep -qx end "$BATS_TEST_TMPDIR/out"
+	# What is refused changes nothing, nor does another chain's name.
+	echo 'nonsense' >>"$BATS_TEST_TMPDIR/conf"
+	kill -HUP "$supervisor"
+	wait_until 10 said "qim-fanout: error: $BATS_TEST_TMPDIR/conf:6: 'nonsense': wants name=value"
+	wait_until 10 said "HUP: $BATS_TEST_TMPDIR/conf is refused: goes on as before"
+	sed -i 's/nonsense/fanout.partitions=0-3/' "$BATS_TEST_TMPDIR/conf"
+	kill -HUP "$supervisor"
+	wait_until 10 said 'group, partitions or lock-dir differ'
+	[ "$(wc -l <"$notes/outbox-read.pids")" = 2 ]
+	rm "$BATS_TEST_TMPDIR/conf"
+	kill -HUP "$supervisor"
+	wait_until 10 said "can't be read"
+	kill "$supervisor"
+	expect_end 0
+	run ! grep -q 'death' "$BATS_TEST_TMPDIR/err"
+}
+
+@test "HUP while it waits to start again: it doesn't wait any longer" {
+	fake outbox-read 'exit 69'
+	start_fan --back-off 60000-60000
+	wait_until 10 said '; start again in '
+	fake outbox-read 'trap "stop=1" TERM
+		while [[ -z ${stop-} ]]; do sleep 0.05; done'
+	kill -HUP "$supervisor"
+	wait_until 10 runs outbox-read 2
+	sleep 0.2 # bash has its trap
+	kill "$supervisor"
+	expect_end 0
+}
+
+@test "HUP of a terminal that has gone is a TERM" {
+	fake_ready
+	start script -qec "exec '$fanout' --lock-dir '$locks' -b x -t outbox -d d -g group 2>'$BATS_TEST_TMPDIR/log'" /dev/null
+	wait_until 10 grep -q ready: "$BATS_TEST_TMPDIR/log"
+	kill -HUP "$(sed -n 's/^pid=//p' "$locks/fanout:group/state")"
+	wait_until 10 has_status 'not running: ended with 0' 69
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/log")" = 1 ]
+}
+
+@test "kill -9 of any of its processes: the chain starts again, and says why" {
+	export QIM_BIN
+	fake_ready
+	start_fan -v "${quick[@]}" --tap "fanout-plan=$BATS_TEST_TMPDIR/tap"
+	fake outbox-read "trap 'stop=1' TERM; cat '$qim_root/tests/golden/records.qim'
+		while [[ -z \${stop-} ]]; do sleep 0.05; done"
+	n=1
+	for name in $stages log-keep tap-1-of-fanout-plan; do
+		wait_until 10 said "ready: run $n,"
+		pid=$(sed -n "s/.* $name: pid \([0-9]*\): started/\1/p" \
+			"$BATS_TEST_TMPDIR/err" | tail -n 1)
+		kill -9 "$pid"
+		n=$((n + 1))
+		wait_until 10 said "ready: run $n,"
+		grep -qE "$name: pid $pid: killed by signal 9 \(KILL\)(, its last line.*)?; start again in" "$BATS_TEST_TMPDIR/err"
+	done
+	# That of its own lines has a successor, and the chain goes on.
+	kill -9 "$(child ' qim-fanout=')"
+	wait_until 10 said 'log-keep of these lines: killed by signal 9 (KILL): started again'
+	# A timer, and what waits for readiness, aren't missed.
+	[ "$(ps -o stat= --ppid "$supervisor" | grep -c Z)" = 0 ]
+	kill "$supervisor"
+	expect_end 0
+	nothing_left "$supervisor"
+}
+
+@test "kill -9 of the reader of readiness, or of a timer: as if nothing were" {
+	fake_ready
+	start_fan
+	wait_until 10 said 'ready: run 1'
+	for i in {1..10}; do
+		kill -9 $(pgrep -P "$supervisor" -x fanout) || true
+		sleep 0.0$i
+	done
+	kill "$supervisor"
+	expect_end 0
+}
+
+@test "the same chain twice on a host: 78 with the pid; others run beside it" {
+	fake_ready
+	start_fan
+	wait_until 10 said 'ready: run 1'
+	run -78 --separate-stderr fan
+	[ "$stderr" = "qim-fanout: error: $locks/fanout:group: locked by pid $supervisor: it runs this chain for group 'group' already" ]
+	fake outbox-read 'echo end'
+	fan --once -p 0-3
+	fan --once -g other
+	fan --once -g 'a/b: c'
+	[ -d "$locks/fanout:a%2Fb%3A%20c" ]
+	"$fanout" --once --lock-dir "$locks-2" -b x -t t -d d -g group
+	fan --once -g "$(printf 'x%.0s' {1..249})"
+	kill "$supervisor"
+	expect_end 0
+	fan --once
+}
+
+@test "a lock folder that isn't one's own: 78" {
+	mkdir "$BATS_TEST_TMPDIR/open"
+	chmod 777 "$BATS_TEST_TMPDIR/open"
+	ln -s "$locks" "$BATS_TEST_TMPDIR/link"
+	touch "$BATS_TEST_TMPDIR/file"
+	for line in "open/:mode 777 lets others write to it, wants 0700" \
+		"link/:symbolic link: wants a folder of this user's own" \
+		"file:regular empty file: wants a folder of this user's own" \
+		"no/folder:can't be made: wants a folder of this user's own"; do
+		run -78 --separate-stderr "$fanout" -b x -t t -d d -g g \
+			--lock-dir "$BATS_TEST_TMPDIR/${line%%:*}"
+		name=${line%%:*}
+		[ "$stderr" = "qim-fanout: error: --lock-dir: $BATS_TEST_TMPDIR/${name%/}: ${line#*:}" ]
+	done
+	[ ! -e "$notes/outbox-read.pid" ]
+}
+
+@test "--status in each state; nothing that is dead is shown as alive" {
+	has_status 'not running' 69
+	run -64 "$fanout" --status
+	fake_slow outbox-read
+	fake_ready
+	start_fan "${quick[@]}"
+	wait_until 10 started $stages
+	has_status 'starting for ' 75
+	touch "$notes/go"
+	rm "$QIM_BIN/outbox-read"
+	fake outbox-read 'trap "stop=1" TERM; echo line
+		while [[ -z ${stop-} ]]; do sleep 0.05; done
+		while [[ ! -e '"$notes"'/drained ]]; do sleep 0.05; done'
+	# The slow one ends well: so does the supervisor. Once more.
+	expect_end 0
+	start_fan "${quick[@]}"
+	wait_until 10 has_status 'ready for ' 0
+	run -0 fan --status
+	[ "$(wc -l <<<"$output")" = 7 ]
+	[[ ${lines[0]} =~ ^"qim-fanout: ready for "[0-9.]+" s; supervisor $supervisor, up "[0-9.]+" s; run 1, restarts 0"$ ]]
+	i=2
+	for name in $stages; do
+		[[ ${lines[i]} =~ ^$name\ +$(pid_of "$name")\ +[0-9.]+\ s\ +-\ +-\ +-\ +-$ ]]
+		i=$((i + 1))
+	done
+	kill -9 "$(pid_of fanout-plan)"
+	wait_until 10 has_status 'draining for ' 75
+	run ! grep -q fanout-plan <(fan --status)
+	touch "$notes/drained"
+	wait_until 10 has_status 'ready for ' 0
+	run -0 fan --status
+	[[ ${lines[0]} == *'; run 2, restarts 1' ]]
+	[[ ${lines[1]} == 'last cause: fanout-plan: pid '*': killed by signal 9 (KILL)' ]]
+	kill -9 "$supervisor"
+	wait_until 10 has_status "not running: supervisor $supervisor was killed while ready" 69
+	[[ $(fan --status || true) != *outbox-read* ]]
+}
+
+@test "--status shows the figures that stages write, but no older ones" {
+	cat >"$BATS_TEST_TMPDIR/prom" <<-'EOF'
+		# HELP qim_batches_total Batches done.
+		qim_batches_total{program="outbox-read",chain="x"} 7
+		qim_records_total{program="outbox-read",chain="x"} 3500
+		qim_in_flight_batches{program="outbox-read",chain="x"} 2
+		qim_lag_records{program="outbox-read",chain="x",partition="0"} 10
+		qim_lag_records{program="outbox-read",chain="x",partition="1"} 5
+		qim_start_timestamp_seconds{program="outbox-read",chain="x"} NOW.250000
+	EOF
+	fake_ready
+	start_fan
+	wait_until 10 said 'ready: run 1'
+	figures=$locks/fanout:group/qim-fanout_group-outbox-read.prom
+	sed "s/NOW/$EPOCHSECONDS/" "$BATS_TEST_TMPDIR/prom" >"$figures"
+	fan --status | grep -E '^outbox-read +[0-9]+ +[0-9.]+ s +7 +3500 +2 +15$'
+	sed "s/NOW/$((EPOCHSECONDS - 100))/" "$BATS_TEST_TMPDIR/prom" >"$figures"
+	fan --status | grep -E '^outbox-read +[0-9]+ +[0-9.]+ s +- +- +- +-$'
+	kill "$supervisor"
+	expect_end 0
+}
+
+@test "systemd is told: ready, reloading, stopping" {
+	fake_ready
+	mkdir "$BATS_TEST_TMPDIR/path"
+	printf '#!/bin/bash\necho "$@" >>"%s"\n' "$notes/told" \
+		>"$BATS_TEST_TMPDIR/path/systemd-notify"
+	chmod +x "$BATS_TEST_TMPDIR/path/systemd-notify"
+	start env NOTIFY_SOCKET=/nowhere PATH="$BATS_TEST_TMPDIR/path:$PATH" \
+		"$fanout" --lock-dir "$locks" -b x -t outbox -d d -g group
+	wait_until 10 grep -qx -e --ready "$notes/told"
+	kill -HUP "$supervisor"
+	wait_until 10 said 'ready: run 2'
+	kill "$supervisor"
+	expect_end 0
+	[ "$(tr '\n' ' ' <"$notes/told")" = '--ready --reloading --ready --stopping ' ]
+}
+
+@test "a stderr that nobody reads stops nothing" {
+	fake fanout-plan 'trap "" TERM
+		for ((i = 0; i < 3000; i++)); do printf "%0200d\n" "$i" >&2; done
+		touch "'"$notes"'/written"; exec cat'
+	fake_ready
+	mkfifo "$BATS_TEST_TMPDIR/fifo"
+	exec 7<>"$BATS_TEST_TMPDIR/fifo"
+	"$fanout" -v --lock-dir "$locks" -b x -t outbox -d d -g group \
+		2>"$BATS_TEST_TMPDIR/fifo" >"$BATS_TEST_TMPDIR/out" 3>&- 7>&- &
+	supervisor=$!
+	wait_until 20 has_status 'ready for ' 0
+	[ -e "$notes/written" ]
+	kill "$supervisor"
+	status=0
+	wait "$supervisor" || status=$?
+	[ "$status" = 0 ]
+	exec 7>&-
+	nothing_left "$supervisor"
+}
+
+@test "--log: all lines into a folder, with the time; stderr has none" {
+	mkdir "$BATS_TEST_TMPDIR/log"
+	fake outbox-read 'echo end'
+	fake fanout-plan 'echo "fanout-plan: error: why" >&2; exit 69'
+	run -69 --separate-stderr fan "${quick[@]}" --give-up 2/60 \
+		--log "$BATS_TEST_TMPDIR/log" --log-bytes 100000 --log-files 3
+	[ -z "$stderr" ]
+	time='[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z'
+	run ! grep -vE "^$time " "$BATS_TEST_TMPDIR/log/current"
+	[ "$(grep -cE " fanout-plan: error: why$" "$BATS_TEST_TMPDIR/log/current")" = 2 ]
+	grep -qE ' qim-fanout: warning: fanout-plan: .*start again in' "$BATS_TEST_TMPDIR/log/current"
+	grep -qE ' qim-fanout: error: gave up' "$BATS_TEST_TMPDIR/log/current"
+}
+
+@test "no descriptors for the pipes: 71" {
+	run -71 --separate-stderr bash -c 'ulimit -n 20; exec "$@"' bash "$fanout" \
+		--once --lock-dir "$locks" -b x -t outbox -d d -g group
+	expect_message 'no pipes for the stages: exit 71: no resources'
+	[ ! -e "$notes/outbox-read.pid" ]
+}
+
+@test "wrong numbers for the supervisor: 64" {
+	for line in '--drain-ms 0' '--drain-ms x' '--give-up 3' '--give-up 0/5' \
+		'--give-up 3/' '--back-off 5' '--back-off 5-4' '--back-off 0-4' \
+		'--log-bytes 1' '--tap-files 1000' '--connect-ms 1'; do
+		# shellcheck disable=SC2086
+		run -64 --separate-stderr fan $line
+		[[ $stderr == "qim-fanout: error: ${line% *}: '${line#* }': wants "* ]]
+	done
+	[ ! -e "$notes/outbox-read.pid" ]
+}
