@@ -33,6 +33,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import msgpack
@@ -40,6 +41,8 @@ import msgpack
 HANGS_S = 30
 CONNECT_MS = "1500" if sys.argv[1:2] == ["files"] else "10000"
 READER_SLEEPS_S = 0.5
+FEED_PIECES = 8
+FEED_PAUSE_S = 0.005
 MEMORY_MOST_KB = 64 * 1024
 HERE = os.path.dirname(os.path.abspath(__file__))
 BROKERS = os.environ.get("BROKERS", "")
@@ -549,7 +552,21 @@ CASES = {
 Run = collections.namedtuple("Run", "code out err")
 
 
-def run(command, data, faulty=None, err=subprocess.PIPE, files=None, stop=False):
+def feed(file, data):
+    """In pieces that are waited for, so that signals come into the waiting."""
+    step = len(data) // FEED_PIECES + 1
+    try:
+        for at in range(0, len(data), step):
+            time.sleep(FEED_PAUSE_S)
+            file.write(data[at:at + step])
+            file.flush()
+        file.close()
+    except BrokenPipeError:
+        pass
+
+
+def run(command, data, faulty=None, err=subprocess.PIPE, files=None,
+        stop=False, slowly=False):
     env = dict(os.environ)
     if faulty is not None:
         env |= {"LD_PRELOAD": SO, "FAULTY": faulty}
@@ -558,8 +575,12 @@ def run(command, data, faulty=None, err=subprocess.PIPE, files=None, stop=False)
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.seek(0)
-        process = subprocess.Popen(command, stdin=file, env=env, stderr=err,
-                                   stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE if slowly else file, env=env,
+            stderr=err, stdout=subprocess.PIPE)
+        if slowly:
+            threading.Thread(target=feed, args=(process.stdin, data)).start()
+            process.stdin = None  # it is the thread's
         try:
             if stop:
                 time.sleep(READER_SLEEPS_S)
@@ -682,14 +703,21 @@ def silent(case, clean):
                     case.batches_in(case.data), err=full)]
 
 
+def rough(case, clean):
+    most = case.batches_in(case.data)
+    return [one(case, clean, words, case.data, words, (0,), most, slowly=True)
+            for words in ("short", "storm=100", "short storm=100")]
+
+
 def stopped(case):
     case.data = many(case.kind)
     case.learn()
     case.prepare()
     clean = run(case.command, case.data)
     want(clean.code == 0 and len(clean.out) > 100000, clean.err, len(clean.out))
-    return [one(case, clean, "stopped", case.data, None, (0,),
-                case.batches_in(case.data), stop=True)]
+    return [one(case, clean, f"stopped {words}", case.data, words, (0,),
+                case.batches_in(case.data), stop=True)
+            for words in (None, "storm=100")]
 
 
 def main():
@@ -707,9 +735,7 @@ def main():
     elif fault == "stopped":
         results = stopped(case)
     elif fault == "rough":
-        results = run_all(case, clean, [
-            (words, case.data, words, (0,), case.batches_in(case.data))
-            for words in ("short", "storm=100", "short storm=100")])
+        results = rough(case, clean)
     else:
         results = run_all(case, clean, list(
             {"torn": torn, "flipped": flipped}[fault](case, clean, every)))
