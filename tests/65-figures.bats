@@ -265,3 +265,11 @@ names_in() {
 	[ "$threads" -eq 1 ]
 	[ "$(sed -n 2p counts)" = "2 $((fds + 2))" ]
 }
+
+# -R: the sanitizer wants its addresses where it expects them.
+@test "gcc's thread sanitizer finds nothing between the two threads" {
+	gcc -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=thread \
+		-I"$qim_root/common" -o tsan "$qim_root/tests/unit/test-figures.c" \
+		"$qim_root"/common/base/*.c -lcmocka -lxxhash
+	TSAN_OPTIONS=halt_on_error=1 setarch -R ./tsan
+}
