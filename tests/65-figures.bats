@@ -135,6 +135,15 @@ names_in() {
 	done
 }
 
+@test "no thread: 71" {
+	local as=()
+	# The limit isn't for root.
+	((EUID)) || as=(setpriv --reuid 54321 --clear-groups)
+	run -71 "${as[@]}" prlimit --nproc=1 "$QIM_BIN/fanout-plan" \
+		--stats /dev/null
+	expect_message 'fanout-plan: error: figures: thread: Resource temporarily unavailable'
+}
+
 @test "--check looks at the values, and writes nothing" {
 	run -0 fanout-plan --check --prom prom --chain a
 	[ -z "$(ls prom)" ]
