@@ -4,14 +4,15 @@
 #
 # Everything that the supervisor waits for is the death of a child: of a stage,
 # of a timer, of the reader that waits for readiness. A signal's trap only
-# counts it and kills the timer: so none comes between a look and the wait
-# that follows. (Nor may a trap fork: `wait -n` forgets who dies meanwhile.)
+# counts it and kills the timer. (It may not fork: `wait -n` forgets who dies
+# meanwhile.)
 # shellcheck disable=SC2034,SC2154  # the variables of the other parts
 
 stops=0 # TERM and INT that came
 stops_seen=0
 hups=0 # HUP that came
 timer_pid=
+guard_pid=
 deadline=0 # on uptime's clock; 0: none
 
 phase= # running, draining, abandoned, killed
@@ -32,34 +33,39 @@ on_hup() {
 	fi
 }
 
-# With what it has started, which has a process group of its own.
 wake() {
-	[[ -n $timer_pid ]] || return 0
-	kill -KILL -- "-$timer_pid" 2>/dev/null
-	kill -KILL "$timer_pid" 2>/dev/null
+	[[ -z $timer_pid ]] || kill -KILL "$timer_pid" 2>/dev/null
 }
 
-# timer_start: a child that ends at the deadline, or when this process has
-# ended, which alone holds the other end of the pipe that it reads. A sleep
-# that asks for a signal at its parent's death could be left behind before it
-# has asked; and bash's read -t rests on an alarm, which on a busy machine may
-# come before its read.
+# sleep_start WHAT SECONDS: a child that ends then, or with this process.
+sleep_start() {
+	(
+		close_all_but
+		exec setpriv --pdeathsig KILL sleep "$2"
+	) </dev/null >/dev/null &
+	alive[$!]=$1
+}
+
+# timer_start: a child that ends at the deadline, or in a second: a death or a
+# signal between bash's last look and its wait for a child is seen only when
+# the next child dies, so that there is always one that will; and the guard,
+# for where that one's death is missed. Where the parent dies before the sleep
+# has asked for its signal, it is left for so long.
 timer_start() {
-	local left=0 uptime_ms
+	local left=1000 uptime_ms
 	if ((deadline > 0)); then
 		uptime
-		left=$((deadline > uptime_ms ? deadline - uptime_ms : 1))
-		printf -v left '%d.%03d' "$((left / 1000))" "$((left % 1000))"
+		left=$((deadline - uptime_ms))
+		((left >= 1)) || left=1
+		((left <= 1000)) || left=1000
 	fi
-	(
-		trap '' HUP
-		close_all_but "$life_read"
-		exec <&"$life_read" {life_read}>&-
-		[[ $left == 0 ]] || exec timeout "$left" cat
-		read -r _
-	) </dev/null >/dev/null &
+	printf -v left '%d.%03d' "$((left / 1000))" "$((left % 1000))"
+	sleep_start timer "$left"
 	timer_pid=$!
-	alive[$!]=timer
+	if [[ -z $guard_pid ]]; then
+		sleep_start guard 5
+		guard_pid=$!
+	fi
 }
 
 # deadline_in MS: a new deadline, or with 0 none.
@@ -76,23 +82,27 @@ is_due() {
 	((deadline > 0 && uptime_ms >= deadline))
 }
 
-# all_are_there: none of our children has died that bash has reaped. One
-# command, no loop: see next_death.
-all_are_there() {
-	local paths=("${!alive[@]}")
-	paths=("${paths[@]/#//proc/}")
-	# shellcheck disable=SC2206  # patterns that match what is there
-	paths=(${paths[@]/%//[s]tat})
-	((${#paths[@]} == ${#alive[@]}))
+# status_of_dead: sets status, of `pid`, which is gone. A signal that comes while
+# bash reaps a process makes it forget that it did, and `wait PID` waits for
+# ever for one that it takes for running; what it was is not known then.
+status_of_dead() {
+	local running
+	running=$(jobs -rp)
+	if [[ $'\n'$running$'\n' == *$'\n'$pid$'\n'* ]]; then
+		status=0
+		[[ ${alive[$pid]} != [0-9]* ]] || status=75
+	else
+		wait "$pid"
+		status=$?
+	fi
 }
 
 # next_death: sets pid and status, in the order in which they die, as far as it
 # can be seen: of two that die before this shell gets to run, the one that was
 # started first is taken. `wait -n` doesn't know a process any more that died
 # while this shell waited for something else, or before a turn of a loop ended,
-# `wait PID` does: so each is looked at, and once more all at a time. pid is
-# empty when a signal came, or to look again; bash 5.2 was seen to set the one
-# of an earlier death then.
+# `wait PID` does: so each is looked at. pid is empty when a signal came; bash
+# 5.2 was seen to set the one of an earlier death then.
 next_death() {
 	local candidate
 	for candidate in "${pids[@]}" "${!alive[@]}"; do
@@ -100,13 +110,11 @@ next_death() {
 			! kill -0 "$candidate" 2>/dev/null
 		then
 			pid=$candidate
-			wait "$pid"
-			status=$?
+			status_of_dead
 			return
 		fi
 	done
 	pid=
-	all_are_there || return 0
 	wait -n -p pid "${!alive[@]}"
 	status=$?
 	[[ -n ${pid-} && -n ${alive[$pid]-} ]] && ! kill -0 "$pid" 2>/dev/null ||
@@ -123,6 +131,7 @@ await() {
 	unset "alive[$pid]"
 	case $what in
 	timer) [[ $pid != "$timer_pid" ]] || timer_pid= ;;
+	guard) guard_pid= ;;
 	own) own_log_died ;;
 	esac
 }
@@ -141,6 +150,18 @@ own_log_died() {
 	fi
 }
 
+# wait_for_exec PID: a child that is not a program yet has this shell's
+# handlers for a moment, and loses a signal that comes then.
+wait_for_exec() {
+	local ours theirs i
+	mapfile -d '' -t ours </proc/$$/cmdline
+	for ((i = 0; i < 100; i++)); do
+		{ mapfile -d '' -t theirs <"/proc/$1/cmdline"; } 2>/dev/null || return 0
+		[[ ${theirs[*]} == "${ours[*]}" ]] || return 0
+		sleep 0.01
+	done
+}
+
 # The first stage stops its intake, the others end with their input. Told once:
 # twice means to abandon. What is run before the first stage has nothing to
 # drain.
@@ -149,10 +170,12 @@ drain() {
 	phase=draining
 	deadline_in "$drain_ms"
 	state_set draining
-	if [[ -n ${pids[0]-} ]]; then
-		[[ -z ${alive[${pids[0]}]-} ]] || kill -TERM "${pids[0]}" 2>/dev/null
-	else
+	if [[ -z ${pids[0]-} ]]; then
+		[[ -z $marks || -z ${pids[marks]-} ]] || wait_for_exec "${pids[marks]}"
 		kill_all TERM INT
+	elif [[ -n ${alive[${pids[0]}]-} ]]; then
+		wait_for_exec "${pids[0]}"
+		kill -TERM "${pids[0]}" 2>/dev/null
 	fi
 }
 

@@ -12,7 +12,6 @@ log_readers=() # of process I's stderr
 log_writers=()
 ready_read='' ready_write='' # offset-commit says on it that the stream flows
 marks_fd=
-life_read='' life_write='' # the supervisor's life, see timer_start
 
 declare -A alive=() # pid → index of a process, or what else it is
 pids=()
@@ -51,7 +50,7 @@ close_all_but() {
 	((say_fd > 2)) || say_fd=
 	for fd in "${readers[@]}" "${writers[@]}" "${log_readers[@]}" \
 		"${log_writers[@]}" "$ready_read" "$ready_write" "$marks_fd" \
-		"$life_read" "$life_write" "$lock_fd" "$err_fd" "$say_fd"
+		"$lock_fd" "$err_fd" "$say_fd"
 	do
 		[[ -z $fd || $kept == *" $fd "* ]] ||
 			{ exec {fd}>&-; } 2>/dev/null

@@ -153,7 +153,7 @@ run_ended() {
 	if [[ $class == stop ]] && ! may_crash_again; then
 		stop_with "$code"
 	elif ((stops > 0)) || [[ -n ${opt[--once]-} || $class == "done" ]]; then
-		[[ $class == "done" && -n $reload ]] && return
+		[[ $class == "done" && -n $reload ]] && ((stops == 0)) && return
 		[[ -z $cause ]] || say error "$cause_text"
 		quit "$code"
 	elif [[ -z $reload ]]; then
@@ -215,7 +215,7 @@ sleep_ms() {
 
 # supervise: doesn't return.
 supervise() {
-	local pipe_read pipe_write uptime_ms
+	local uptime_ms
 	[[ ! -t 0 && ! -t 2 ]] || hup_is_stop=1
 	lock_take
 	settings
@@ -224,9 +224,6 @@ supervise() {
 	trap on_signal TERM INT
 	trap on_hup HUP
 	trap '' PIPE
-	shopt -s nullglob # for all_are_there
-	make_pipe || die 71 "no descriptors"
-	life_read=$pipe_read life_write=$pipe_write
 	# The shell has its own lines for killed processes; these are said here.
 	exec {err_fd}>&2 2>/dev/null
 	say_fd=$err_fd

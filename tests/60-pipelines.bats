@@ -371,6 +371,61 @@ start_mailbox() {
 	boxes | cmp - "$BATS_TEST_TMPDIR/first"
 }
 
+# left_of PID: processes that this supervisor has started, and its own forks.
+left_of() {
+	local pids
+	pids=$(grep -lzx "QIM_SUPERVISOR=$1" /proc/[0-9]*/environ 2>/dev/null |
+		cut -d / -f 3
+		pgrep -f -- "$locks") || true
+	[[ -z $pids ]] || fail "$(ps -o pid,ppid,stat,args -p "${pids//$'\n'/,}")"
+}
+
+# state_is STATE: of the one that start() started; not of one before it.
+state_is() {
+	grep -qx "state=$1" "$locks/fanout:g/state" &&
+		grep -qx "pid=$supervisor" "$locks/fanout:g/state"
+}
+
+@test "kill -9 of a supervisor at any moment: nothing is left but files under its lock" {
+	start_mock -t outbox:2 -t dispatch:4
+	messages | outbox-write -b "$MOCK_BROKERS" -t outbox
+	locks=$BATS_TEST_TMPDIR/locks TMPDIR=$BATS_TEST_TMPDIR/tmp
+	mkdir "$TMPDIR"
+	export TMPDIR
+	for moment in 0.02 0.05 0.1 0.15 0.2 0.3 starting ready draining waiting; do
+		b=$MOCK_BROKERS
+		# Nobody listens there: 69.
+		[[ $moment != waiting ]] || b=127.0.0.1:1
+		start "$fanout" --lock-dir "$locks" -b "$b" -t outbox \
+			-d dispatch -g g -n 4 --first beginning \
+			--connect-ms 2000 --back-off 60000-60000 \
+			--tap "fanout-plan=$BATS_TEST_TMPDIR/tap"
+		case $moment in
+		0.*) sleep "$moment" ;;
+		draining)
+			wait_until 20 state_is ready
+			kill -STOP "$(sed -n 's/^process=\([0-9]*\) offset-commit$/\1/p' "$locks/fanout:g/state")"
+			kill "$supervisor"
+			wait_until 20 state_is draining
+			;;
+		*) wait_until 20 state_is "$moment" ;;
+		esac
+		kill -9 "$supervisor"
+		wait "$supervisor" || true
+		if [[ $moment == draining ]]; then
+			kill -CONT "$(sed -n 's/^process=\([0-9]*\) offset-commit$/\1/p' "$locks/fanout:g/state")"
+		fi
+		wait_until 20 left_of "$supervisor"
+		run -69 "$fanout" --status --lock-dir "$locks" -g g
+	done
+	[ -z "$(ls "$TMPDIR")" ]
+	run find "$BATS_TEST_TMPDIR" -type p -o -name '*.pid' -o -name marks
+	[ -z "$output" ]
+	# And the chain can be started at once.
+	run -0 "$fanout" --once --lock-dir "$locks" -b "$MOCK_BROKERS" -t outbox \
+		-d dispatch -g g -n 4 --first beginning --stage outbox-read=-e
+}
+
 @test "a wrong order of stages is refused: 76" {
 	need_servers
 	cat >"$BATS_TEST_TMPDIR/chain" <<-EOF
