@@ -118,6 +118,7 @@ find_holder() {
 # show_status: prints and exits: 0 ready, 75 not ready, 69 not running.
 show_status() {
 	local holder text uptime_ms
+	[[ -z ${opt[-f]-} ]] || config_apply
 	options_require -g
 	run_folder_name
 	if lock_is_free || ! find_holder; then

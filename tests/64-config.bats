@@ -129,3 +129,15 @@ args() {
 			fail "$name"
 	done
 }
+
+@test "--status finds the chain that the file names" {
+	least >"$conf"
+	for chain in fanout mailbox; do
+		run -69 --separate-stderr "$qim_root/pipelines/$chain" -f "$conf" \
+			--status
+		[ "$output" = "qim-$chain: not running" ]
+	done
+	sed -i '/mailbox.group/d' "$conf"
+	run -64 --separate-stderr "$qim_root/pipelines/mailbox" -f "$conf" --status
+	expect_message "-g: missing"
+}
