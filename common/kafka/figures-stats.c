@@ -132,7 +132,7 @@ take_broker(const struct text *text, int broker, struct totals *sum)
 
 /* A counter never falls, though a broker may be forgotten. */
 static void
-raise(struct figure *figure, uint64_t value)
+raise_to(struct figure *figure, uint64_t value)
 {
 	if (value > figure_get(figure))
 		figure_set(figure, value);
@@ -169,9 +169,9 @@ show(void)
 		add(&all, &totals[i]);
 	/* What has gone out more than once, or is to go out again. */
 	if (all.sent + all.waiting > all.taken)
-		raise(&stage_retries, all.sent + all.waiting - all.taken);
-	raise(&kafka_request_errors, all.errors);
-	raise(&kafka_request_timeouts, all.timeouts);
+		raise_to(&stage_retries, all.sent + all.waiting - all.taken);
+	raise_to(&kafka_request_errors, all.errors);
+	raise_to(&kafka_request_timeouts, all.timeouts);
 	figure_set(&kafka_request_mean, mean(all.took_us, all.took_count));
 	figure_set(&kafka_request_99,
 	    all.took_count == 0 ? FIGURE_UNKNOWN : all.took_99_us);

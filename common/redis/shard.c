@@ -375,7 +375,10 @@ show_waiting(struct shard *shard)
 	if (is_waiting == shard->is_waiting)
 		return;
 	shard->is_waiting = is_waiting;
-	shard->told->waiting += is_waiting ? 1 : UINT64_MAX;
+	if (is_waiting)
+		shard->told->waiting++;
+	else
+		shard->told->waiting--;
 	figure_set(shard->told->figures.in_flight, shard->told->waiting);
 }
 
