@@ -129,3 +129,7 @@ in_code() {
 	FAILPOINT=before-receipt run -0 dispatch-produce -q -b "$MOCK_BROKERS" \
 		-t dispatch <"$FLOW/plan"
 }
+
+@test "each row of the guarantees names tests that there are" {
+	python3 "$qim_root/tests/lib/guarantees.py"
+}

@@ -5,7 +5,8 @@ After a fault: both topics against RUN/ledger, which has the messages that the
 Outbox's writer was given, and against what observe.py saw.  Prints counts,
 and a line for whatever is wrong; exits 1 where anything is.
 
-    accepted     messages in the ledger; unaccepted: not in the Outbox
+    accepted     messages in the ledger; unaccepted: neither in the Outbox nor,
+                 where that was cut, dispatched
     undispatched planned dispatches that aren't in the dispatch topic
     repeats      dispatches that say again what an earlier one said
     inverted     first copies behind one of a later record of its partition
@@ -61,7 +62,7 @@ class Topics:
         count, newest = 0, collections.defaultdict(lambda: -1)
         for (conversation, seq, p), _ in sorted(
                 self.first.items(), key=lambda f: (f[0][2], f[1])):
-            partition, offset = self.source[conversation, seq]
+            partition, offset = self.source.get((conversation, seq), (-1, 0))
             count += offset < newest[p, partition]
             newest[p, partition] = max(offset, newest[p, partition])
         return count
@@ -102,7 +103,8 @@ def main():
     with open(f"{run}/observed") as f:
         observed = [json.loads(line) for line in f]
     early, seen = early_commits(topics, observed, "marks-fall" in fall)
-    wrong = {"unaccepted": [k for k in ledger if k not in topics.source],
+    known = topics.source.keys() | {key[:2] for key in topics.first}
+    wrong = {"unaccepted": [k for k in ledger if k not in known],
              "undispatched": topics.undispatched(), "early": early}
     print(f"accepted {len(ledger)}  dispatches {len(topics.first)}  "
           f"repeats {topics.repeats}  inverted {topics.inverted()}  "

@@ -191,6 +191,20 @@ caught_up() {
 	echo "# $2: caught up in $took s (of $1)" >&3
 }
 
+# expect_stop CHAIN CODE TEXT: its supervisor has ended, since a person must act,
+# and the log says so.
+expect_stop() {
+	wait_until 40 test -e "$RUN/$1.fatal" ||
+		fail "$1 goes on: $(tail -n 3 "$RUN/$1.log")" || return
+	if [[ $(<"$RUN/$1.fatal") != "$2" ]] ||
+		! grep -qE -- "$3" "$RUN/$1.log"
+	then
+		fail "$1: $(<"$RUN/$1.fatal"): $(tail -n 3 "$RUN/$1.log")"
+		return
+	fi
+	EXITS_MORE+=${EXITS_MORE:+|}$2
+}
+
 # Of a group, every commit in the order of the log: nothing is lower than before.
 expect_no_commit_back() {
 	kcat -C -e -q -b "$KAFKA_BROKERS" -t __consumer_offsets \

@@ -28,6 +28,8 @@ kafka-admin.py BROKERS reach [GROUP TOPIC]...     wait until each group has
 kafka-admin.py BROKERS coordinator GROUP          id
 kafka-admin.py BROKERS commit GROUP TOPIC PARTITION:OFFSET...
 kafka-admin.py BROKERS forget GROUP               delete the group
+kafka-admin.py BROKERS grant|deny|undeny topic|group NAME PRINCIPAL
+                       all|read|write             rules; undeny drops one
 
 Errors that pass (no leader yet, coordinator loading, ...) are retried for
 KAFKA_ADMIN_SECONDS, 15 unless it is set. Exit status 0, or 1 with one line.
@@ -376,6 +378,43 @@ def forget(cluster, group):
         check(code, name)
 
 
+# Rules about what a principal may do; what is denied is denied whatever is
+# granted.
+ACL_RESOURCES = {"topic": 2, "group": 3}
+ACL_OPERATIONS = {"all": 2, "read": 3, "write": 4}
+DENY, ALLOW = 2, 3
+
+
+def acl(permission, resource, name, principal, operation):
+    return (i8(ACL_RESOURCES[resource]) + text(name) + i8(3) +
+            text(principal) + text("*") + i8(ACL_OPERATIONS[operation]) +
+            i8(permission))
+
+
+def add_rule(cluster, permission, args):
+    r = cluster.any(30, 1, array(lambda a: acl(permission, *a), [args]))
+    r.i32()
+    for code, why in r.array(lambda: (r.i16(), r.text())):
+        check(code, why)
+
+
+def grant(cluster, *args):
+    add_rule(cluster, ALLOW, args)
+
+
+def deny(cluster, *args):
+    add_rule(cluster, DENY, args)
+
+
+def undeny(cluster, *args):
+    r = cluster.any(31, 1, array(lambda a: acl(DENY, *a), [args]))
+    r.i32()
+    for code, why, found in r.array(lambda: (r.i16(), r.text(), r.array(
+            lambda: (r.i16(), r.text(), r.i8(), r.text(), r.i8(), r.text(),
+                     r.text(), r.i8(), r.i8())))):
+        check(code or len(found) - 1, why or "no such rule")
+
+
 def patiently(what, *args):
     end = time.monotonic() + float(os.environ.get("KAFKA_ADMIN_SECONDS", 15))
     while True:
@@ -390,7 +429,8 @@ def patiently(what, *args):
 
 COMMANDS = {f.__name__: f for f in (
     create, grow, delete, brokers, topic, insync, begins, ends, trim, elect,
-    committed, follow, reach, coordinator, commit, forget)}
+    committed, follow, reach, coordinator, commit, forget, grant,
+    deny, undeny)}
 
 
 def main():

@@ -1,0 +1,67 @@
+#!/usr/bin/env bats
+# A bad network between both chains and three brokers, and a clock that jumps.
+# What dispatch-produce alone does then is in tests/kafka/35.
+
+# shellcheck disable=SC2034  # the harness reads them
+bats_require_minimum_version 1.5.0
+load ../lib/faults
+
+setup() {
+	faults_begin
+}
+
+teardown() {
+	proxy_clear brokers
+	faults_end
+}
+
+@test "a slow network; connections cut, reset, half-open, forgotten" {
+	local i how
+	BROKERS=$KAFKA_PROXIED
+	FANOUT_MORE+=(-X socket.timeout.ms=4000)
+	MAILBOX_MORE+=(-X socket.timeout.ms=4000)
+	faults_start
+	fault '100 ms there and back, 3,000 kbit'
+	proxy_set brokers delay both 50ms
+	proxy_set brokers throttle both 375000
+	sleep "$(long_or 60 4)"
+	proxy_clear brokers
+	caught_up 30 'a slow network'
+	for ((i = 0; i < $(long_or 60 2); i++)); do
+		for how in cut reset; do
+			fault "connections: $how"
+			proxy_set brokers "$how"
+			sleep 0.7
+		done
+	done
+	caught_up 30 'connections cut and reset'
+	fault 'silence'
+	proxy_set brokers hold both
+	sleep "$(long_or 60 5)"
+	proxy_set brokers resume both
+	caught_up 40 'silence'
+	fault 'connections forgotten'
+	proxy_set brokers forget
+	caught_up 40 'connections forgotten'
+	expect_whole
+}
+
+# The wall clock of all processes of both chains; a broker refuses records from
+# more than an hour ahead, unless it stamps them itself.
+@test "the clock jumps by 50 minutes, ahead and back" {
+	local i offset
+	CHAIN_ENV=("LD_PRELOAD=$(find /usr/lib -name libfaketime.so.1 | head -n 1)"
+		"FAKETIME_TIMESTAMP_FILE=$RUN/clock" FAKETIME_CACHE_DURATION=1
+		FAKETIME_DONT_FAKE_MONOTONIC=1)
+	echo +0 >"$RUN/clock"
+	faults_start
+	for ((i = 0; i < $(long_or 10 1); i++)); do
+		for offset in +3000 +0; do
+			fault "the clock: $offset s"
+			echo "$offset" >"$RUN/clock"
+			sleep "$(long_or 10 2)"
+			caught_up 30 "the clock: $offset s"
+		done
+	done
+	expect_whole
+}
