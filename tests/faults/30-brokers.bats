@@ -30,7 +30,7 @@ start_nodes() {
 @test "a leader and coordinator killed (-9), another one ended (-TERM)" {
 	local round node how
 	faults_start
-	for ((round = 1; round <= $(long_or 5 1); round++)); do
+	for ((round = 1; round <= $(long_or 3 1); round++)); do
 		for how in kill/fanout term/mailbox; do
 			node=$(coordinator "${how#*/}")
 			fault "broker $node: ${how%/*}"
@@ -64,14 +64,14 @@ receipts() {
 	kafka_kill 3
 	sleep "$(long_or 60 2)"
 	start_nodes 1 2 3
-	caught_up 60 'all brokers gone, and started again'
+	caught_up 120 'all brokers gone, and started again'
 	expect_whole
 }
 
 @test "a broker frozen (SIGSTOP), for longer than its session" {
 	local round node
 	faults_start
-	for ((round = 1; round <= $(long_or 5 1); round++)); do
+	for ((round = 1; round <= $(long_or 3 1); round++)); do
 		node=$(coordinator fanout)
 		fault "broker $node stopped"
 		kafka_pause "$node"

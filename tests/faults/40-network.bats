@@ -55,7 +55,7 @@ teardown() {
 		FAKETIME_DONT_FAKE_MONOTONIC=1)
 	echo +0 >"$RUN/clock"
 	faults_start
-	for ((i = 0; i < $(long_or 10 1); i++)); do
+	for ((i = 0; i < $(long_or 3 1); i++)); do
 		for offset in +3000 +0; do
 			fault "the clock: $offset s"
 			echo "$offset" >"$RUN/clock"

@@ -26,6 +26,10 @@ aborted() {
 		begin "${steps[@]}" abort begin commit
 }
 
+has_end() {
+	(($(kafka_end_offsets "$OUTBOX" | cut -d ' ' -f 2) >= $1))
+}
+
 @test "holes of aborted transactions; a second chain of the group is refused: 78" {
 	local i chain
 	faults_start
@@ -67,5 +71,35 @@ aborted() {
 		--lock-dir "$RUN/locks" --set "$OUTBOX=beginning" >"$RUN/moved"
 	chains_start fanout
 	COMMITS_FALL=1
+	expect_whole
+}
+
+# Where a topic allows it, a replica that lacks the tail becomes the leader.
+@test "unclean election, the Outbox lost its tail: 65; what was delivered is told apart" {
+	local leader follower end
+	OUTBOX=$(unique outbox)
+	kafka_create_topics "$OUTBOX:1:2" min.insync.replicas=1 \
+		unclean.leader.election.enable=true
+	faults_start
+	leader=$(kafka_leader "$OUTBOX" 0)
+	follower=$(kafka_admin topic "$OUTBOX" | cut -d ' ' -f 4 | tr , '\n' |
+		grep -v "$leader")
+	fault 'the follower killed'
+	kafka_kill "$follower"
+	end=$(kafka_end_offsets "$OUTBOX" | cut -d ' ' -f 2)
+	wait_until 30 has_end "$((end + 300))"
+	load_stop
+	caught_up 40 'one replica left'
+	fault 'the leader killed, the follower is back: unclean election'
+	kafka_kill "$leader"
+	kafka_run_node "$follower"
+	expect_stop fanout 65 'the log holds'
+	kafka_run_node "$leader"
+	kafka_wait_isr "$OUTBOX" "$DISPATCH" __consumer_offsets
+	offset-commit -q -b "$KAFKA_BROKERS" -g "$GROUP-fanout" \
+		--lock-dir "$RUN/locks" --set "$OUTBOX=end" >"$RUN/moved"
+	chains_start fanout
+	load_start
+	COMMITS_FALL=1 AUDIT_FINDS=extra
 	expect_whole
 }
