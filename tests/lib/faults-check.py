@@ -13,6 +13,7 @@ and a line for whatever is wrong; exits 1 where anything is.
     early        commits that were seen before what they are for was there;
                  those of mailboxes only where marks don't fall, as they do
                  in a Redis that loses data
+    unobserved   chains of which nobody saw a commit
 """
 import collections
 import json
@@ -75,9 +76,10 @@ def early_commits(topics, observed, marks_fall):
         by_partition[partition].append((offset, key))
     for found in by_partition.values():
         found.sort(reverse=True)
-    early, seen = [], 0
+    early, seen = [], {"fanout": 0, "mailbox": 0}
     for line in observed:
-        seen += "committed" in line
+        if any(at > 0 for at in line.get("committed", {}).values()):
+            seen["mailbox" if "marks" in line else "fanout"] += 1
         # Each message once: at the first commit that covers it.
         for partition, committed in line.get("committed", {}).items():
             if "marks" in line:
@@ -105,10 +107,11 @@ def main():
     early, seen = early_commits(topics, observed, "marks-fall" in fall)
     known = topics.source.keys() | {key[:2] for key in topics.first}
     wrong = {"unaccepted": [k for k in ledger if k not in known],
-             "undispatched": topics.undispatched(), "early": early}
+             "undispatched": topics.undispatched(), "early": early,
+             "unobserved": [of for of, count in seen.items() if not count]}
     print(f"accepted {len(ledger)}  dispatches {len(topics.first)}  "
           f"repeats {topics.repeats}  inverted {topics.inverted()}  "
-          f"observed {seen}",
+          f"observed {sum(seen.values())}",
           *(f"{name} {len(found)}" for name, found in wrong.items()),
           sep="  ")
     for name, found in wrong.items():

@@ -167,8 +167,10 @@ class Found:
     """What stands in Redis."""
 
     def __init__(self):
-        self.boxes = {}       # user -> [(conversation, seq, own?, score)]
-        self.partition = {}   # user -> the partition its box stands in
+        # user -> [(conversation, seq, own?, score)], of all nodes
+        self.boxes = collections.defaultdict(list)
+        # user -> the partitions that have a box of it
+        self.partitions = collections.defaultdict(set)
         self.offsets = collections.defaultdict(set)  # (P, conv, seq) -> claims
         self.bodies = {}      # (P, conversation, seq) -> claim's body
         self.marks = {}       # P -> mark
@@ -192,9 +194,9 @@ class Found:
         commands = [("ZRANGE", key, 0, -1, "WITHSCORES") for key in keys]
         for (_, key, *_), reply in redis.run(commands):
             user = key.split(b":box:", 1)[1].decode()
-            self.partition[user] = partition_of(key)
-            self.boxes[user] = [(*decode(member), int(score)) for
-                                member, score in zip(reply[::2], reply[1::2])]
+            self.partitions[user].add(partition_of(key))
+            self.boxes[user] += [(*decode(member), int(score)) for
+                                 member, score in zip(reply[::2], reply[1::2])]
 
     def read_logs(self, redis, keys):
         for (_, key), reply in redis.run([("HGETALL", key) for key in keys]):
@@ -248,7 +250,7 @@ def compare(messages, found, partitions):
             newest[conversation] = max(seq, newest.get(conversation, 0))
         for key in wanted.keys() - seen:
             note("missing", (user, key))
-        if found.partition.get(user, partition) != partition:
+        if found.partitions[user] - {partition}:
             note("partition", user)
     for user in found.boxes.keys() - expected.keys():
         note("extra", (user, found.boxes[user][0]))

@@ -1,0 +1,129 @@
+#!/usr/bin/env bats
+# What looks at mailboxes and topics after a fault: it finds nothing where all is
+# well, and each kind of damage where there is one.
+
+bats_require_minimum_version 1.5.0
+load lib/common
+load lib/redis
+
+# Both chains without a fault, on two nodes.
+setup_file() {
+	cd "$BATS_FILE_TMPDIR" || return
+	redis_start a
+	redis_start b
+	start_mock -t outbox:2 -t dispatch:16 -t empty:16
+	export REDIS
+	REDIS=127.0.0.1:$(redis_port a),127.0.0.1:$(redis_port b)
+	python3 "$qim_root/tests/lib/messages.py" 60 >ledger
+	outbox-write -q -b "$MOCK_BROKERS" -t outbox <ledger
+	outbox-read -q -b "$MOCK_BROKERS" -t outbox -g f --first beginning -e |
+		fanout-plan -n 16 |
+		dispatch-produce -q -b "$MOCK_BROKERS" -t dispatch >receipts
+	outbox-read -q -b "$MOCK_BROKERS" -t dispatch -g m --first beginning -e |
+		mailbox-apply -q -n 16 -r "$REDIS" >receipts
+}
+
+teardown_file() {
+	stop_mock
+	redis_kill a
+	redis_kill b
+}
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	cp "$BATS_FILE_TMPDIR/ledger" .
+}
+
+boxes() {
+	/usr/bin/python3 "$qim_root/tests/lib/mailboxes.py" "$REDIS" qim 16 <ledger
+}
+
+# expect_wrong KIND: that, and how often.
+expect_wrong() {
+	run -1 boxes
+	expect_message "wrong: $1 ${2:-1},"
+}
+
+# eval_box LUA: with k[1], node a's first box, and m, its first entry and score.
+eval_box() {
+	redis_cli a EVAL "local k = redis.call('KEYS', '*:box:*')
+		table.sort(k)
+		local m = redis.call('ZRANGE', k[1], 0, 0, 'WITHSCORES')
+		return $1" 0
+}
+
+@test "mailboxes: well; an entry missing, extra, moved; another content" {
+	run -0 boxes
+	expect_message 'missing 0  extra 0  twice 0'
+	eval_box "redis.call('MSET', 'gone', m[1], 'score', m[2]) and redis.call('ZREM', k[1], m[1])"
+	expect_wrong missing
+	eval_box "redis.call('ZADD', k[1], 1000000, redis.call('GET', 'gone'))"
+	expect_wrong mailbox_seq
+	expect_wrong 'above mark'
+	eval_box "redis.call('ZADD', k[1], redis.call('GET', 'score'), redis.call('GET', 'gone'))"
+	redis_cli a DEL gone score
+	run -0 boxes
+	first=$(head -n 1 ledger)
+	sed -i 1d ledger
+	expect_wrong extra "$(jq '.recipients | length' <<<"$first")"
+	jq -c '.payload.text = "x"' <<<"$first" >>ledger
+	run -1 boxes
+	expect_message 'wrong: content '
+}
+
+# The other node is asked last, and has the copy.
+@test "mailboxes: a box on two nodes is twice there" {
+	box=$(redis_cli a KEYS '*:box:*' | sort | head -n 1)
+	redis_cli a MIGRATE 127.0.0.1 "$(redis_port b)" "$box" 0 1000 COPY
+	expect_wrong twice "$(redis_cli a ZCARD "$box")"
+	redis_cli b DEL "$box"
+	box=$(redis_cli b KEYS '*:box:*' | sort | head -n 1)
+	redis_cli b MIGRATE 127.0.0.1 "$(redis_port a)" "$box" 0 1000 COPY
+	expect_wrong twice "$(redis_cli b ZCARD "$box")"
+	redis_cli a DEL "$box"
+}
+
+# seen FANOUT END MAILBOX: what was observed: commits of so much of each
+# partition, and the ends of the dispatch topic; marks are all 1000.
+seen() {
+	jq -cn --argjson f "$1" --argjson e "$2" --argjson m "$3" '
+		{committed: {"0": $f, "1": $f},
+		 ends: [range(16) | {"\(.)": $e}] | add},
+		{committed: {"0": $m}, marks: {"0": 1000}}' >observed
+}
+
+topics() {
+	/usr/bin/python3 "$qim_root/tests/lib/faults-check.py" "$MOCK_BROKERS" \
+		outbox "${dispatch-dispatch}" 16 . "$@"
+}
+
+@test "topics: well; a commit too early; nothing dispatched, accepted, observed" {
+	seen 60 1000 1000
+	run -0 topics
+	expect_message 'unaccepted 0  undispatched 0  early 0'
+	seen 60 1 1000
+	run -1 topics
+	expect_message 'wrong: early'
+	seen 60 1000 1001
+	run -1 topics
+	expect_message 'wrong: early'
+	run -0 topics marks-fall
+	seen 60 1000 1000
+	dispatch=empty run -1 topics
+	expect_message 'wrong: undispatched'
+	sed 's/"conversation_seq":1,/"conversation_seq":1000,/' -i ledger
+	run -1 topics
+	expect_message 'wrong: unaccepted'
+	# No observation of a chain that has committed: nothing was looked at.
+	cp "$BATS_FILE_TMPDIR/ledger" .
+	for chain in ends marks; do
+		seen 60 1000 1000
+		sed "/$chain/d" -i observed
+		run -1 topics
+		expect_message 'wrong: unobserved'
+		seen 60 1000 1000
+		sed "/$chain/s/\"committed\":{[^}]*}/\"committed\":{}/" -i observed
+		run -1 topics
+		expect_message 'wrong: unobserved'
+	done
+}
