@@ -98,6 +98,9 @@ has_end() {
 	kafka_wait_isr "$OUTBOX" "$DISPATCH" __consumer_offsets
 	offset-commit -q -b "$KAFKA_BROKERS" -g "$GROUP-fanout" \
 		--lock-dir "$RUN/locks" --set "$OUTBOX=end" >"$RUN/moved"
+	# Offsets mean other messages from here on.
+	observer_stop
+	observer_start
 	chains_start fanout
 	load_start
 	COMMITS_FALL=1 AUDIT_FINDS=extra

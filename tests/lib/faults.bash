@@ -90,11 +90,22 @@ fault() {
 # load_start [RATE]: so many messages a second. An Outbox that can't be written
 # is waited for. load_stop: what was begun is in the Outbox.
 load_start() {
+	local bytes
+	touch "$RUN/ledger"
+	bytes=$(ledger_bytes)
 	python3 "$qim_root/tests/lib/load.py" "${1:-300}" "$SRANDOM" \
 		"$RUN/ledger" outbox-write -q --with-parent \
 		-b "$KAFKA_BROKERS" -t "$OUTBOX" >"$RUN/load.err" 2>&1 3>&- &
 	echo $! >"$RUN/load.pid"
-	wait_until 30 test -s "$RUN/ledger"
+	wait_until 30 ledger_above "$bytes"
+}
+
+ledger_bytes() {
+	stat -c %s "$RUN/ledger"
+}
+
+ledger_above() {
+	(($(ledger_bytes) > $1))
 }
 
 load_stop() {
@@ -150,12 +161,22 @@ has_come_through() {
 		-n "$faults_partitions" | awk '{ n += $3 } END { exit n == 0 }'
 }
 
-# faults_start [RATE]
-faults_start() {
+# observer_start: a new RUN/observed. observer_stop: it is whole.
+observer_start() {
 	python3 "$qim_root/tests/lib/observe.py" "$KAFKA_BROKERS" "$REDIS" \
 		"$OUTBOX" "$DISPATCH" "$GROUP" "$RUN" "${SECRETS[@]}" \
 		2>"$RUN/observer.err" 3>&- &
 	echo $! >"$RUN/observer.pid"
+}
+
+observer_stop() {
+	kill "$(<"$RUN/observer.pid")"
+	wait "$(<"$RUN/observer.pid")" || fail "$(<"$RUN/observer.err")"
+}
+
+# faults_start [RATE]
+faults_start() {
+	observer_start
 	chains_start
 	load_start "$@"
 	wait_until 30 has_come_through
@@ -309,8 +330,7 @@ expect_whole() {
 	load_stop
 	caught_up "${1:-60}" 'at the end'
 	chains_stop
-	kill "$(<"$RUN/observer.pid")"
-	wait "$(<"$RUN/observer.pid")"
+	observer_stop
 	expect_committed_end "$GROUP-fanout" "$OUTBOX"
 	expect_committed_end "$GROUP-mailbox" "$DISPATCH"
 	expect_mailboxes_whole

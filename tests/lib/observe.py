@@ -97,7 +97,7 @@ def main():
 
     stop = []
     signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
-    with open(f"{run}/observed", "a") as out:
+    with open(f"{run}/observed", "w") as out:
         while not stop:
             for args in (
                     ("fanout", outbox, "ends",
