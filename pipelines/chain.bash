@@ -174,14 +174,25 @@ chain_prepare() {
 	process_add log-keep log-keep
 }
 
+# check_process I STDIN ARG...: with more arguments; its stdout goes to ours.
+check_process() {
+	local i=$1 status
+	"${paths[i]}" "${argv[@]:from[i]:count[i]}" "${@:3}" <"$2"
+	status=$?
+	((status == 0)) ||
+		die "$(code_of "$i" "$status")" "${labels[i]}: $(describe "$i" "$status")"
+}
+
+# The first stage has the start on its stdin, as in a run.
 run_checks() {
-	local i status
+	local i start
+	exec </dev/null
+	if [[ -n $marks ]]; then
+		start=$(check_process "$marks" /dev/null) || exit
+		exec <<<"$start"
+	fi
 	for ((i = 0; i < pipeline; i++)); do
-		! is_tap "$i" || continue
-		"${paths[i]}" "${argv[@]:from[i]:count[i]}" --check >/dev/null </dev/null
-		status=$?
-		((status == 0)) ||
-			die "$(code_of "$i" "$status")" "${labels[i]}: $(describe "$i" "$status")"
+		is_tap "$i" || check_process "$i" /dev/stdin --check >/dev/null
 	done
 	exit 0
 }

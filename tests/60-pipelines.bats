@@ -371,6 +371,19 @@ start_mailbox() {
 	boxes | cmp - "$BATS_TEST_TMPDIR/first"
 }
 
+@test "a mailbox chain is checked from the marks: before its first run, and without Redis" {
+	need_redis
+	start_mock -t dispatch:4
+	box=("$mailbox" --check -b "$MOCK_BROKERS" -t dispatch -g "$(unique g)"
+		-n 4 --connect-ms 500)
+	run -0 --separate-stderr "${box[@]}" -r "unix:$REDIS_SOCKET" \
+		--prefix "$(unique first)"
+	[ -z "$output" ]
+	run -69 --separate-stderr "${box[@]}" -r localhost:1
+	[ "${stderr_lines[-1]}" = 'qim-mailbox: error: mailbox-read: exit 69: not reachable' ]
+	[ "${#stderr_lines[@]}" -eq 2 ]
+}
+
 # left_of PID: processes that this supervisor has started, and its own forks.
 left_of() {
 	local pids
