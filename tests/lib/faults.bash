@@ -331,14 +331,14 @@ expect_whole() {
 	caught_up "${1:-60}" 'at the end'
 	chains_stop
 	observer_stop
-	expect_committed_end "$GROUP-fanout" "$OUTBOX"
-	expect_committed_end "$GROUP-mailbox" "$DISPATCH"
 	expect_mailboxes_whole
 	/usr/bin/python3 "$qim_root/tests/lib/faults-check.py" "$KAFKA_BROKERS" "$OUTBOX" \
 		"$DISPATCH" "$faults_partitions" "$RUN" ${MARKS_FALL:+marks-fall} \
 		>"$RUN/checked" || fail "$(<"$RUN/checked")"
 	sed 's/^/# /' "$RUN/checked" >&3
 	expect_audit
+	expect_committed_end "$GROUP-fanout" "$OUTBOX"
+	expect_committed_end "$GROUP-mailbox" "$DISPATCH"
 	expect_no_commit_back "$GROUP-fanout"
 	expect_no_commit_back "$GROUP-mailbox"
 	expect_deaths
