@@ -130,16 +130,21 @@ chains_start() {
 	done
 }
 
-# Its waiting is the tests' time.
+# Its waiting is the tests' time. It ends with bats, whatever ends that.
 keep_chain() {
 	local KAFKA_BROKERS=$BROKERS REDIS=${CHAIN_REDIS:-$REDIS} chain status=0
-	export "${CHAIN_ENV[@]}" FAILPOINT="@$RUN/$1.failpoint" \
-		QIM_BIN="$CHAIN_BIN" TMPDIR="$RUN/tmp" QIM_FAULTS_RUN="$RUN"
+	local pid watch
 	chain_command "${1%@*}"
 	chain=("${chain[@]/--once/--back-off=50-500}")
-	"${chain[@]}" --give-up=100000/60 >>"$RUN/$1.log" 2>&1 &
-	echo $! >"$RUN/$1.pid"
-	wait $! || status=$?
+	env "${CHAIN_ENV[@]}" FAILPOINT="@$RUN/$1.failpoint" \
+		QIM_BIN="$CHAIN_BIN" TMPDIR="$RUN/tmp" QIM_FAULTS_RUN="$RUN" \
+		"${chain[@]}" --give-up=100000/60 >>"$RUN/$1.log" 2>&1 &
+	pid=$!
+	echo "$pid" >"$RUN/$1.pid"
+	{ tail --pid="${BATS_ROOT_PID:-$PPID}" -f /dev/null && kill "$pid"; } &
+	watch=$!
+	wait "$pid" || status=$?
+	pkill -P "$watch" || true
 	((status == 0)) || echo "$status" >"$RUN/$1.fatal"
 }
 
