@@ -265,17 +265,19 @@ expect_deaths() {
 # descriptors: librdkafka's are a thread and four descriptors for each broker,
 # and the same again for what it knew before.
 expect_small() {
-	local name most kib threads descriptors
+	local name most kib threads descriptors seen=0
 	declare -A mib=([outbox-read]=104 [fanout-plan]=64
 		[dispatch-produc]=180 [mailbox-apply]=128 [offset-commit]=32)
 	while read -r name kib threads descriptors; do
 		most=${mib[$name]-}
 		[[ -n $most ]] || continue
+		seen=$((seen + 1))
 		((kib <= most * 1024 && threads <= 16 && descriptors <= 64)) ||
 			fail "$name: $kib KiB, $threads threads," \
 				"$descriptors descriptors" || return
 	done < <(tail -n 1 "$RUN/observed" | jq -r '.processes | to_entries[] |
 		"\(.key) \(.value[0]) \(.value[1]) \(.value[2])"')
+	((seen == ${#mib[@]})) || fail "$seen of ${#mib[@]} programs were seen"
 }
 
 # No payload, no secret, in what was logged or anybody can read.
