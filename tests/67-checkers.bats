@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # What looks at mailboxes and topics after a fault: it finds nothing where all is
-# well, and each kind of damage where there is one.
+# well, and each kind of damage where there is one. And what counts the tests.
 
 bats_require_minimum_version 1.5.0
 load lib/common
@@ -126,4 +126,31 @@ topics() {
 		run -1 topics
 		expect_message 'wrong: unobserved'
 	done
+}
+
+# run_tests NAME BODY...: tests/run of these tests alone.
+run_tests() {
+	mkdir -p tree/tests
+	cp "$qim_root/tests/run" tree/tests
+	echo 'setup_suite() { :; }' >tree/tests/setup_suite.bash
+	printf '@test "%s" { %s; }\n' "$@" >tree/tests/01-tests.bats
+	run env -i PATH=/usr/local/bin:/usr/bin:/bin HOME="$HOME" QIM_BIN=none/bin \
+		tree/tests/run quick 3>&-
+}
+
+@test "tests that fail, are skipped or killed are counted as failed" {
+	run_tests a true b true
+	[ "$status" -eq 0 ]
+	[ "${lines[-1]}" = '2 passed, 0 failed' ]
+	run_tests a true b false
+	[ "$status" -eq 1 ]
+	[ "${lines[-1]}" = '1 passed, 1 failed' ]
+	run_tests a true b skip
+	[ "$status" -eq 1 ]
+	[ "${lines[-1]}" = '1 passed, 1 failed' ]
+	# shellcheck disable=SC2016
+	run_tests a true b 'kill -9 $$' c true
+	[ "$status" -eq 1 ]
+	[ "${lines[-1]}" = '2 passed, 1 failed' ]
+	expect_message 'bats: 2 of 3 tests ended'
 }
