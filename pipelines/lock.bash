@@ -141,8 +141,9 @@ uptime() {
 	uptime_ms=$((10#${text/./} * 10))
 }
 
-# state_set STATE: for --status. One write, so that it is never seen in part;
-# what can't be written is no reason to stop.
+# state_set STATE: for --status. One write, so that it is never seen in part, and
+# over the old one, which a full disk has room for; a line "." ends it. What
+# can't be written is no reason to stop.
 state_set() {
 	local i text uptime_ms
 	uptime
@@ -155,5 +156,5 @@ state_set() {
 		[[ -z ${pids[i]-} || -z ${alive[${pids[i]}]-} ]] ||
 			text+="process=${pids[i]} ${labels[i]}"$'\n'
 	done
-	{ printf '%s.\n' "$text" >"$run_folder/state"; } 2>/dev/null
+	{ printf '%s.\n' "$text" 1<>"$run_folder/state"; } 2>/dev/null
 }

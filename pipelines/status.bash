@@ -9,19 +9,29 @@
 declare -A saw=() # name → value in the state file
 saw_processes=()
 
+# is_count TEXT: fit for arithmetic, which would run what stands in a file that
+# somebody else can write to.
+is_count() {
+	is_number "$1" 0 999999999999999999
+}
+
 # state_read: sets saw and saw_processes; fails where there is no whole state.
 state_read() {
-	local name value whole=1
+	local name value
 	saw=() saw_processes=()
 	[[ -r $run_folder/state ]] || return
 	while IFS='=' read -r name value; do
 		case $name in
+		.) return 0 ;;
+		pid | since | began | run | restarts) is_count "$value" || return ;;
+		process) is_count "${value%% *}" || return ;;
+		esac
+		case $name in
 		process) saw_processes+=("$value") ;;
-		.) whole=0 ;;
 		*) saw[$name]=$value ;;
 		esac
 	done <"$run_folder/state"
-	return "$whole"
+	return 1
 }
 
 # duration MS: sets `text`.
@@ -43,9 +53,10 @@ figure_sum() {
 	local name value
 	sum=-
 	while read -r name value; do
-		[[ ${name%%\{*} == "$2" ]] || continue
+		value=${value%%[.e]*}
+		[[ ${name%%\{*} == "$2" ]] && is_count "$value" || continue
 		[[ $sum != - ]] || sum=0
-		sum=$((sum + ${value%%[.e]*}))
+		sum=$((sum + 10#$value))
 	done <"$1"
 }
 

@@ -427,6 +427,40 @@ fake_slow() {
 	expect_end 0
 }
 
+@test "--status runs nothing that stands in the files that it reads" {
+	fake_ready
+	start_fan
+	wait_until 10 said 'ready: run 1'
+	code='a[$(touch '"$notes"'/ran)]'
+	figures=$locks/fanout:group/qim-fanout_group-outbox-read.prom
+	printf '%s\n' "qim_start_timestamp_seconds{} $EPOCHSECONDS" \
+		"qim_batches_total{} 7" "qim_records_total{} $code" >"$figures"
+	fan --status | grep -E '^outbox-read +[0-9]+ +[0-9.]+ s +7 +- +- +-$'
+	state=$locks/fanout:group/state
+	cp "$state" "$BATS_TEST_TMPDIR/state"
+	for name in since began pid process; do
+		sed "s,^$name=[0-9]*,$name=$code," "$BATS_TEST_TMPDIR/state" >"$state"
+		run -75 fan --status
+		[ "${lines[0]}" = 'qim-fanout: starting' ]
+	done
+	[ ! -e "$notes/ran" ]
+	kill "$supervisor"
+	expect_end 0
+}
+
+@test "the state is written over the old one: a full disk has room for that" {
+	fake_ready
+	start_fan
+	wait_until 10 said 'ready: run 1'
+	state=$locks/fanout:group/state
+	# As long as it never is: cut off, it would be short.
+	printf '%05000d' 0 >>"$state"
+	kill "$supervisor"
+	expect_end 0
+	[ "$(stat -c %s "$state")" -gt 5000 ]
+	has_status 'not running: ended with 0' 69
+}
+
 @test "systemd is told: ready, reloading, stopping" {
 	fake_ready
 	mkdir "$BATS_TEST_TMPDIR/path"
