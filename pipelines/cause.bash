@@ -90,7 +90,9 @@ code_of() {
 cause_describe() {
 	local line=
 	if [[ -z $cause_pid ]]; then
-		cause_text="no pipes for the stages: $(describe "$cause" "$cause_status")"
+		cause_text="no pipes for the stages: $(describe "$cause" "$cause_status"): see ulimit -n"
+		[[ -w $run_folder ]] ||
+			cause_text="no file for the marks: $run_folder has gone or can't be written to"
 		return
 	fi
 	cause_text="${labels[cause]}: pid $cause_pid: $(describe "$cause" "$cause_status")"

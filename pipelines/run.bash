@@ -192,7 +192,10 @@ abandon() {
 # What came since the last look: signals, the deadline.
 look() {
 	if ((stops > stops_seen)); then
-		((stops_seen > 0)) || notify --stopping
+		if ((stops_seen == 0)); then
+			say notice "told to stop: stops the first stage, drains, and ends"
+			notify --stopping
+		fi
 		((stops == 1)) || abandon "second signal"
 		stops_seen=$stops
 		drain

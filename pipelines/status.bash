@@ -53,8 +53,9 @@ figure_sum() {
 	local name value
 	sum=-
 	while read -r name value; do
+		[[ ${name%%\{*} == "$2" ]] || continue
 		value=${value%%[.e]*}
-		[[ ${name%%\{*} == "$2" ]] && is_count "$value" || continue
+		is_count "$value" || continue
 		[[ $sum != - ]] || sum=0
 		sum=$((sum + 10#$value))
 	done <"$1"

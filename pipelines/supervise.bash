@@ -121,7 +121,7 @@ within() {
 quit() {
 	local what status pid
 	[[ -z $ending ]] || exit "$1"
-	ending=1
+	ending=$1
 	pids=()
 	state_set "ended $1"
 	[[ -z $own_pid ]] || { exec {say_fd}>&-; say_fd=$err_fd; }
@@ -134,6 +134,19 @@ quit() {
 	exit "$1"
 }
 
+# on_exit: whoever ends this shell. bash does so itself, with 254, where it can
+# start no process after some seconds of trying.
+on_exit() {
+	local code=$?
+	[[ -z $ending ]] || exit "$ending"
+	if ((code == 254)); then
+		code=71
+		say error "ended: no process can be started: see ulimit -u, TasksMax=, pids.max; to start again is safe"
+	fi
+	state_set "ended $code"
+	exit "$code"
+}
+
 # stop_with CODE: a person must act.
 stop_with() {
 	say error "$cause_text"
@@ -141,9 +154,17 @@ stop_with() {
 	quit "$1"
 }
 
+# never_began: a TERM of ours came before the first stage had a handler for it:
+# nothing was taken in.
+never_began() {
+	((stops > 0)) && [[ $cause == 0 && -z $cause_is_hard ]] &&
+		((cause_status == 128 + 15))
+}
+
 # run_ended: ends the supervisor or returns to start again.
 run_ended() {
 	local code=$abandoned class cause_text="not drained" uptime_ms
+	! never_began || cause=''
 	if [[ -n $cause ]]; then
 		code=$(code_of "$cause" "$cause_status")
 		cause_describe
@@ -155,6 +176,8 @@ run_ended() {
 	elif ((stops > 0)) || [[ -n ${opt[--once]-} || $class == "done" ]]; then
 		[[ $class == "done" && -n $reload ]] && ((stops == 0)) && return
 		[[ -z $cause ]] || say error "$cause_text"
+		[[ -n ${opt[--once]-} ]] || ((stops > 0)) ||
+			say notice "ended: ${labels[0]} came to its end, or was told to stop"
 		quit "$code"
 	elif [[ -z $reload ]]; then
 		back_off "$code"
@@ -210,7 +233,11 @@ sleep_ms() {
 		fi
 	done
 	deadline=0
-	((stops == 0)) || { notify --stopping; quit 0; }
+	((stops == 0)) || {
+		say notice "told to stop: ends, and doesn't start again"
+		notify --stopping
+		quit 0
+	}
 }
 
 # supervise: doesn't return.
@@ -221,6 +248,7 @@ supervise() {
 	settings
 	uptime
 	began_ms=$uptime_ms
+	trap on_exit EXIT
 	trap on_signal TERM INT
 	trap on_hup HUP
 	trap '' PIPE

@@ -160,7 +160,7 @@ judge() {
 		kill "-$signal" "$supervisor"
 		expect_end 0
 		[ "$(tail -n 1 "$BATS_TEST_TMPDIR/out")" = end ]
-		[ "$(wc -l <"$BATS_TEST_TMPDIR/err")" = 1 ]
+		[ "$(wc -l <"$BATS_TEST_TMPDIR/err")" = 2 ]
 		nothing_left "$supervisor"
 	done
 }
@@ -192,7 +192,7 @@ fake_slow() {
 	wait_until 10 gone "$(pid_of dispatch-produce)"
 	kill "$supervisor"
 	expect_end 75
-	[ "$(<"$BATS_TEST_TMPDIR/err")" = "qim-fanout: error: abandoned: second signal: what isn't acknowledged is done again" ]
+	[ "$(tail -n +2 "$BATS_TEST_TMPDIR/err")" = "qim-fanout: error: abandoned: second signal: what isn't acknowledged is done again" ]
 	nothing_left "$supervisor"
 }
 
@@ -202,7 +202,7 @@ fake_slow() {
 	wait_until 10 started $stages
 	kill "$supervisor"
 	expect_end 75
-	[ "$(<"$BATS_TEST_TMPDIR/err")" = "qim-fanout: error: abandoned: not drained within 100 ms: what isn't acknowledged is done again" ]
+	[ "$(tail -n +2 "$BATS_TEST_TMPDIR/err")" = "qim-fanout: error: abandoned: not drained within 100 ms: what isn't acknowledged is done again" ]
 }
 
 @test "a stopped stage of a broken chain is killed, and the chain started again" {
@@ -274,7 +274,7 @@ fake_slow() {
 	wait_until 10 grep -q ready: "$BATS_TEST_TMPDIR/log"
 	kill -HUP "$(sed -n 's/^pid=//p' "$locks/fanout:group/state")"
 	wait_until 10 has_status 'not running: ended with 0' 69
-	[ "$(wc -l <"$BATS_TEST_TMPDIR/log")" = 1 ]
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/log")" = 2 ]
 }
 
 @test "kill -9 of any of its processes: the chain starts again, and says why" {
@@ -514,8 +514,60 @@ fake_slow() {
 @test "no descriptors for the pipes: 71" {
 	run -71 --separate-stderr bash -c 'ulimit -n 20; exec "$@"' bash "$fanout" \
 		--once --lock-dir "$locks" -b x -t outbox -d d -g group
-	expect_message 'no pipes for the stages: exit 71: no resources'
+	expect_message 'no pipes for the stages: exit 71: no resources: see ulimit -n'
 	[ ! -e "$notes/outbox-read.pid" ]
+}
+
+# As another user, since nothing keeps root from starting processes.
+@test "no process can be started: 71, and a line says so" {
+	fake_ready
+	as=()
+	if ((EUID == 0)); then
+		as=(setpriv --reuid 54321 --clear-groups)
+		chmod a+rx "$BATS_TEST_TMPDIR" "$BATS_RUN_TMPDIR" \
+			"$BATS_SUITE_TMPDIR" "$BATS_FILE_TMPDIR"
+		chmod a+rwx "$notes"
+	fi
+	mkdir "$BATS_TEST_TMPDIR/theirs"
+	chmod 777 "$BATS_TEST_TMPDIR/theirs"
+	start "${as[@]}" "$fanout" --lock-dir "$BATS_TEST_TMPDIR/theirs/locks" \
+		-b x -t outbox -d d -g group
+	wait_until 10 said 'ready: run 1'
+	"${as[@]}" prlimit --nproc=1:1 --pid "$supervisor"
+	expect_end 71
+	said 'qim-fanout: error: ended: no process can be started: see ulimit -u'
+	run -69 fan --status --lock-dir "$BATS_TEST_TMPDIR/theirs/locks"
+	[ "$output" = 'qim-fanout: not running: ended with 71' ]
+}
+
+@test "a stop, and an end that nobody asked the supervisor for, is in its log" {
+	fake_ready
+	start_fan
+	wait_until 10 said 'ready: run 1'
+	kill "$supervisor"
+	expect_end 0
+	said 'qim-fanout: notice: told to stop: stops the first stage, drains, and ends'
+	start_fan
+	wait_until 10 said 'ready: run 1'
+	kill "$(pid_of outbox-read)"
+	expect_end 0
+	said 'qim-fanout: notice: ended: outbox-read came to its end, or was told to stop'
+	fake outbox-read 'exit 75'
+	start_fan --back-off 60000-60000
+	wait_until 10 said 'start again in'
+	kill "$supervisor"
+	expect_end 0
+	said "qim-fanout: notice: told to stop: ends, and doesn't start again"
+}
+
+@test "TERM before the first stage has a handler for it: 0" {
+	fake outbox-read 'exec sleep 60'
+	fake fanout-plan 'cat >/dev/null; exit 75'
+	start_fan
+	wait_until 10 started outbox-read fanout-plan
+	kill "$supervisor"
+	expect_end 0
+	run ! said error
 }
 
 @test "wrong numbers for the supervisor: 64" {
