@@ -100,13 +100,24 @@ cause_describe() {
 	[[ -z $line ]] || cause_text+=", its last line: \"$line\""
 }
 
+# arguments_of INDEX: where a process has those that a person gives.
+arguments_of() {
+	if [[ " ${stages[*]} " == *" ${labels[$1]} "* ]]; then
+		echo "--stage, stage.${labels[$1]} in the configuration"
+	elif is_tap "$1"; then
+		echo "--tap, --tap-bytes, --tap-files"
+	else
+		echo "the supervisor's options"
+	fi
+}
+
 # advise CODE: what a person is to do about the cause.
 advise() {
 	local program=${paths[cause]##*/} name=${labels[cause]}
 	case $1 in
-	64) echo "see the arguments of $name: --stage, stage.$name in the configuration; $program -h" ;;
+	64) echo "see the arguments of $name: $(arguments_of "$cause"); $program -h" ;;
 	65) echo "see the record that it names, and $program(1), DIAGNOSTICS; --dead-letter takes what can't be sent on" ;;
-	66) echo "see the file that it names: -F, properties, --tap, --log, --prom" ;;
+	66) echo "see the file that it names: -F, properties, --tap, --log, --prom, --lock-dir" ;;
 	70) echo "a bug: keep its lines, and a core file if there is one, and report it; to start again loses nothing" ;;
 	76) echo "the stages don't fit together: see that all are of one version: $program -V; qim-stream(5)" ;;
 	77) echo "see users, passwords and access lists: -F, properties, redis.user, redis.password-file; $program(1)" ;;

@@ -107,6 +107,7 @@ chain_add() {
 		${opt[--tap-files]:+--files "${opt[--tap-files]}"})
 	for file in "${values[@]}"; do
 		i=$((i + 1))
+		[[ $file != -* ]] || file=./$file
 		process_add "tap-$i-of-$name" stream-tap "${given[@]}" "$file"
 	done
 	pipeline=${#labels[@]}
@@ -147,9 +148,15 @@ check_tap_file() {
 
 # What can be refused before any stage is started.
 check_files() {
-	local i option
+	local i option file
+	declare -A taps=()
 	for ((i = 0; i < ${#labels[@]}; i++)); do
-		! is_tap "$i" || check_tap_file "${argv[from[i] + count[i] - 1]}"
+		is_tap "$i" || continue
+		file=${argv[from[i] + count[i] - 1]}
+		check_tap_file "$file"
+		[[ -z ${taps[$file]-} ]] ||
+			die 78 "--tap: '$file': is the file of ${taps[$file]} too"
+		taps[$file]=${labels[i]}
 	done
 	for option in --log --prom; do
 		[[ -z ${opt[$option]-} || -d ${opt[$option]} && -w ${opt[$option]} ]] ||
@@ -192,7 +199,7 @@ run_checks() {
 		exec <<<"$start"
 	fi
 	for ((i = 0; i < pipeline; i++)); do
-		is_tap "$i" || check_process "$i" /dev/stdin --check >/dev/null
+		check_process "$i" /dev/stdin --check >/dev/null
 	done
 	exit 0
 }
@@ -209,7 +216,7 @@ chain_main() {
 	options_parse "$chain_values" "$@"
 	[[ -z ${opt[-V]-} ]] || show_version
 	if [[ -n ${opt[-f]-} ]]; then
-		config_read "${opt[-f]}"
+		config_read
 		config_parse
 	fi
 	[[ -z ${opt[--status]-} ]] || show_status

@@ -67,12 +67,30 @@ config_tables() {
 }
 config_tables
 
-# config_read FILE: its lines, read once, so that what was checked is what is
-# used.
+# config_load FILE: sets config_lines, read once, so that what was checked is
+# what is used. 1: it can't be read; 2: it has a NUL byte, which bash drops.
+config_load() {
+	local fd text status
+	config_lines=()
+	[[ ! -d $1 ]] && { exec {fd}<"$1"; } 2>/dev/null || return 1
+	IFS= read -r -d '' text <&"$fd"
+	status=$?
+	exec {fd}<&-
+	((status != 0)) || return 2
+	mapfile -t config_lines < <(printf '%s' "$text")
+}
+
+# config_loaded STATUS: refuses what couldn't be loaded.
+config_loaded() {
+	case $1 in
+	1) die 66 "-f: '${opt[-f]}': can't be read" ;;
+	2) die 78 "${opt[-f]}: has a NUL byte" ;;
+	esac
+}
+
 config_read() {
-	if [[ -d $1 ]] || ! { mapfile -t config_lines <"$1"; } 2>/dev/null; then
-		die 66 "-f: '$1': can't be read"
-	fi
+	config_load "${opt[-f]}"
+	config_loaded "$?"
 }
 
 config_refuse() {
@@ -82,7 +100,7 @@ config_refuse() {
 # config_check NAME VALUE: of line `number`; notes where it stood in `seen`.
 config_check() {
 	local name=$1 value=$2 wants
-	[[ -n ${config_kind[$name]-} ]] ||
+	[[ -n $name && -n ${config_kind[$name]-} ]] ||
 		config_refuse "'$name': no such name: there are $config_names"
 	[[ -z ${seen[$name]-} || -n ${config_often[$name]} ]] ||
 		config_refuse "$name: '$value': stands in line ${seen[$name]} already"

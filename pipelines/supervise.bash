@@ -49,15 +49,19 @@ chain_label() {
 # reload_ask: a HUP. What is asked for is looked at before anything is
 # stopped; what is refused changes nothing.
 reload_ask() {
-	local lines status
+	local config_lines status=1
 	hups=0
 	[[ $stops == 0 ]] || return 0
 	if [[ -n ${opt[-f]-} ]]; then
-		{ mapfile -t lines <"${opt[-f]}"; } 2>/dev/null || lines=()
+		# A fifo was read once: it would be waited for.
+		if [[ -f ${opt[-f]} ]]; then
+			config_load "${opt[-f]}"
+			status=$?
+		fi
 		# shellcheck disable=SC2030,SC2031  # it is to be local
 		(
 			trap - TERM INT HUP
-			config_lines=("${lines[@]}")
+			config_loaded "$status"
 			reload_check
 		)
 		status=$?
@@ -65,7 +69,7 @@ reload_ask() {
 			say warning "HUP: ${opt[-f]} is refused: goes on as before"
 			return
 		fi
-		config_next=("${lines[@]}")
+		config_next=("${config_lines[@]}")
 	fi
 	say notice "HUP: stops the first stage, drains, and starts again"
 	notify --reloading
@@ -76,8 +80,6 @@ reload_ask() {
 # In a subshell: dies where the file is refused.
 reload_check() {
 	local old=$run_folder
-	# shellcheck disable=SC2031
-	((${#config_lines[@]} > 0)) || die 66 "-f: '${opt[-f]}': can't be read"
 	reload_read
 	run_folder_name
 	[[ $run_folder == "$old" ]] ||

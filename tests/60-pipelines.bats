@@ -249,6 +249,28 @@ expect_cause() {
 	[ ! -e "$BATS_TEST_TMPDIR/one.1" ]
 }
 
+@test "a tap that stream-tap refuses is refused by --check; one file for two: 78" {
+	fake_chain
+	run -66 --separate-stderr fan --check --tap outbox-read=/dev/null
+	expect_message 'stream-tap: error: /dev/null: not a regular file'
+	run -78 --separate-stderr fan --tap "outbox-read=$BATS_TEST_TMPDIR/one" \
+		--tap "fanout-plan=$BATS_TEST_TMPDIR/one"
+	[ "$stderr" = "qim-fanout: error: --tap: '$BATS_TEST_TMPDIR/one': is the file of tap-1-of-outbox-read too" ]
+	[ ! -e "$notes/outbox-read.pid" ]
+	cd "$BATS_TEST_TMPDIR"
+	fake outbox-read "exec cat '$qim_root/tests/golden/records.qim'"
+	once --tap outbox-read=-file >out
+	cmp out ./-file
+}
+
+@test "what a refused argument of a tap leads to is named as the tap's" {
+	short_chain
+	rm "$QIM_BIN/stream-tap"
+	fake stream-tap 'exit 64'
+	run -64 --separate-stderr once --tap "outbox-read=$BATS_TEST_TMPDIR/t"
+	expect_message 'stopped: see the arguments of tap-1-of-outbox-read: --tap, --tap-bytes, --tap-files; stream-tap -h'
+}
+
 @test "a tap that can't be written, a folder for --log, --prom that isn't: 66" {
 	short_chain
 	run -66 --separate-stderr fan --tap outbox-read=/no/such/file

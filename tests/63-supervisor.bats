@@ -255,6 +255,20 @@ fake_slow() {
 	run ! grep -q 'death' "$BATS_TEST_TMPDIR/err"
 }
 
+@test "HUP where the file was a fifo, which has been read: it goes on as before" {
+	conf=$BATS_TEST_TMPDIR/conf
+	mkfifo "$conf"
+	fake_ready
+	start "$fanout" -f "$conf"
+	printf '%s\n' brokers=x outbox=outbox dispatch=d fanout.group=group \
+		"lock-dir=$locks" >"$conf"
+	wait_until 10 said 'ready: run 1'
+	kill -HUP "$supervisor"
+	wait_until 10 said "HUP: $conf is refused: goes on as before"
+	kill "$supervisor"
+	expect_end 0
+}
+
 @test "HUP while it waits to start again: it doesn't wait any longer" {
 	fake outbox-read 'exit 69'
 	start_fan --back-off 60000-60000

@@ -37,6 +37,7 @@ least() {
 		properties=x\t|properties: 'x\x09': blanks at its ends
 		properties=a\rb|properties: 'a\x0db': control characters
 		brokers|'brokers': wants name=value
+		=b|'': no such name
 		  indented=1|'  indented': no such name
 		property=x|property: 'x': wants name=value
 		dispatch-partitions=0|dispatch-partitions: '0': wants a number from 1 to 100000
@@ -65,6 +66,18 @@ least() {
 	echo 'brokers=b' >"$conf"
 	run -64 --separate-stderr "$fanout" -f "$conf"
 	[ "$stderr" = 'qim-fanout: error: -t: missing' ]
+}
+
+@test "a NUL byte in the file: 78; CRLF is refused, a missing last newline isn't" {
+	printf 'brokers=a\0b\n' >"$conf"
+	run -78 --separate-stderr "$fanout" -f "$conf" --check
+	[ "$stderr" = "qim-fanout: error: $conf: has a NUL byte" ]
+	printf 'brokers=b\r\n' >"$conf"
+	run -78 --separate-stderr "$fanout" -f "$conf" --check
+	[ "$stderr" = "qim-fanout: error: $conf:1: brokers: 'b\\x0d': control characters" ]
+	printf %s "$(least)" >"$conf"
+	run -0 --separate-stderr "$fanout" -f "$conf" --check
+	run -0 --separate-stderr "$fanout" -f <(cat "$conf") --check
 }
 
 # args STAGE: without what the supervisor adds.
