@@ -231,6 +231,7 @@ peak_kib() {
 	says "error: ${topic}[0]: offset out of range: $at, the log holds 50 to 100"
 }
 
+# bats test_tags=long
 @test "leaders move while it reads with -e: every record once, in order" {
 	local bounced
 	need_kafka 3

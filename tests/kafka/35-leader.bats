@@ -48,11 +48,13 @@ teardown() {
 	leader_killed 'leader killed'
 }
 
+# bats test_tags=long
 @test "the same with an idempotent producer" {
 	export QIM_FANOUT_PRODUCER_IDEMPOTENCE=true
 	leader_killed 'leader killed, idempotent'
 }
 
+# bats test_tags=long
 @test "a leader isn't heard until records time out: 75, and again from the last receipt" {
 	records_time_out 'timeouts'
 }
@@ -62,11 +64,13 @@ teardown() {
 	fresh_producers 1
 }
 
+# bats test_tags=long
 @test "two of three brokers gone: no receipt; they are back: it goes on" {
 	begin gone
 	brokers_gone 'two gone' 1 2
 }
 
+# bats test_tags=long
 @test "a broker that is stopped (SIGSTOP) for 10 s" {
 	leader_paused 10
 }
@@ -86,10 +90,12 @@ teardown() {
 	resets 1500000
 }
 
+# bats test_tags=long
 @test "connections half-open for longer than socket.timeout.ms" {
 	half_open 4
 }
 
+# bats test_tags=long
 @test "connections that a firewall has forgotten" {
 	begin forgotten
 	brokers=$KAFKA_PROXIED

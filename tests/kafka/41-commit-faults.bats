@@ -145,6 +145,7 @@ brokers_come_back() {
 	brokers_come_back 1
 }
 
+# bats test_tags=long
 @test "three brokers, all killed and started again: it goes on: 0" {
 	brokers_come_back 3
 }
@@ -176,6 +177,7 @@ brokers_stay_away() {
 }
 
 # Others may be the coordinator while it is gone, so ask before.
+# bats test_tags=long
 @test "the coordinator is stopped in order, then another is frozen: it goes on: 0" {
 	local node
 	cluster 3
