@@ -242,6 +242,55 @@ sleep_ms() {
 	}
 }
 
+# orphans: sets `left` to the processes of the supervisor that `saw` is of, which
+# has gone. One with a living parent of that pid is another chain's.
+orphans() {
+	local line pid parent began words
+	left=()
+	for line in "${saw_processes[@]}"; do
+		pid=${line%% *}
+		process_stat "$pid" && [[ $parent != "${saw[pid]}" ]] || continue
+		{ mapfile -d '' -t words <"/proc/$pid/environ"; } 2>/dev/null ||
+			continue
+		[[ $'\n'$(printf '%s\n' "${words[@]}")$'\n' != *$'\n'"QIM_SUPERVISOR=${saw[pid]}"$'\n'* ]] ||
+			left+=("$pid")
+	done
+}
+
+# take_over: the supervisor before was killed. What it has left drains yet, or
+# is stopped, and its locks would refuse this chain, with 78.
+take_over() {
+	local left uptime_ms
+	uptime
+	# One with a later time is of another boot.
+	state_read && [[ ${saw[state]} != ended* ]] &&
+		((saw[since] <= uptime_ms)) || return 0
+	last_cause="supervisor ${saw[pid]}, before this one, was killed while ${saw[state]}"
+	orphans
+	say warning "$last_cause${left[*]:+: waits for its processes ${left[*]}}"
+	deadline_in "$drain_ms"
+	until ((${#left[@]} == 0 || stops > 0)) || is_due; do
+		sleep 0.1
+		orphans
+	done
+	deadline=0
+	kill_orphans
+	((stops == 0)) || quit 0
+}
+
+# kill_orphans: where some are left: what they haven't done is done again. Their
+# locks are free once they have gone.
+kill_orphans() {
+	local i
+	((${#left[@]} > 0)) || return
+	say error "processes ${left[*]} have not ended: killed"
+	kill -KILL "${left[@]}" 2>/dev/null
+	for ((i = 0; i < 50 && ${#left[@]} > 0; i++)); do
+		sleep 0.1
+		orphans
+	done
+}
+
 # supervise: doesn't return.
 supervise() {
 	local uptime_ms
@@ -258,6 +307,7 @@ supervise() {
 	exec {err_fd}>&2 2>/dev/null
 	say_fd=$err_fd
 	own_log_start
+	take_over
 	while :; do
 		run_once
 		run_ended

@@ -346,6 +346,58 @@ fake_slow() {
 	done
 }
 
+# A stage that has not drained when its supervisor is killed.
+kill_slow_chain() {
+	fake dispatch-produce 'trap "" TERM; cat
+		while [[ ! -e '"$notes"'/go ]]; do sleep 0.05; done'
+	fake_ready
+	start_fan
+	wait_until 10 said 'ready: run 1'
+	first=$supervisor
+	kill -9 "$first"
+	kill "$(pid_of outbox-read)"
+	wait_until 10 gone "$(pid_of outbox-read)"
+}
+
+@test "what a killed supervisor has left is waited for by the next one" {
+	kill_slow_chain
+	start_fan
+	wait_until 10 said "qim-fanout: warning: supervisor $first, before this one, was killed while ready: waits for its processes "
+	sleep 0.3
+	[ "$(wc -l <"$notes/outbox-read.pids")" = 1 ]
+	touch "$notes/go"
+	wait_until 10 said 'ready: run 1'
+	kill "$supervisor"
+	expect_end 0
+	nothing_left "$first"
+}
+
+@test "what a killed supervisor has left, and doesn't drain in time, is killed" {
+	kill_slow_chain
+	left=$(pid_of dispatch-produce)
+	start_fan --drain-ms 300
+	wait_until 10 said 'have not ended: killed'
+	wait_until 10 gone "$left"
+	touch "$notes/go"
+	wait_until 10 said 'ready: run 1'
+	kill "$supervisor"
+	expect_end 0
+	nothing_left "$first"
+	# A stop doesn't wait either.
+	rm "$notes/go"
+	kill_slow_chain
+	start_fan
+	wait_until 10 said 'waits for its processes'
+	kill "$supervisor"
+	expect_end 0
+	nothing_left "$first"
+	# What ended well has left nothing.
+	touch "$notes/go"
+	start_fan
+	wait_until 10 said 'ready: run 1'
+	run ! said 'before this one'
+}
+
 @test "the same chain twice on a host: 78 with the pid; others run beside it" {
 	fake_ready
 	start_fan
