@@ -12,7 +12,7 @@ say_fd=2
 say_file=
 
 # mask TEXT: sets `masked`: bytes that aren't printable ASCII, and the
-# backslash, as \xNN.
+# backslash, as \xNN; what has been masked before, a stage's last line, stays.
 mask() {
 	local LC_ALL=C text=$1 i char
 	masked=$text
@@ -20,7 +20,9 @@ mask() {
 	masked=
 	for ((i = 0; i < ${#text}; i++)); do
 		char=${text:i:1}
-		if [[ $char != [\ -~] || $char == \\ ]]; then
+		if [[ $char != [\ -~] || $char == \\ &&
+			${text:i:4} != \\x[0-9a-f][0-9a-f] ]]
+		then
 			printf -v char %d "'$char"
 			printf -v char '\\x%02x' "$((char & 255))"
 		fi

@@ -249,7 +249,8 @@ orphans() {
 	left=()
 	for line in "${saw_processes[@]}"; do
 		pid=${line%% *}
-		process_stat "$pid" && [[ $parent != "${saw[pid]}" ]] || continue
+		process_stat "$pid" || continue
+		[[ $parent != "${saw[pid]}" ]] || continue
 		{ mapfile -d '' -t words <"/proc/$pid/environ"; } 2>/dev/null ||
 			continue
 		[[ $'\n'$(printf '%s\n' "${words[@]}")$'\n' != *$'\n'"QIM_SUPERVISOR=${saw[pid]}"$'\n'* ]] ||

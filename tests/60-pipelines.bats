@@ -111,6 +111,10 @@ expect_cause() {
 	run -69 --separate-stderr once
 	[ "${stderr_lines[0]}" = 'dispatch-produce: notice: one' ]
 	[[ ${stderr_lines[2]} =~ ^"qim-fanout: error: dispatch-produce: pid "[0-9]+': exit 69: not reachable, its last line: "dispatch-produce: error: topic "x": no"'$ ]]
+	# As log-keep has masked it, not masked twice.
+	fake dispatch-produce 'cat >/dev/null; echo "topic ä \x5c" >&2; exit 69'
+	run -69 --separate-stderr once
+	expect_cause dispatch-produce 'exit 69: not reachable, its last line: "topic \\xc3\\xa4 \\x5c"'
 	# Not that of an earlier run.
 	fake dispatch-produce 'cat >/dev/null; exit 69'
 	run -69 --separate-stderr once
