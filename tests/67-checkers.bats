@@ -5,6 +5,7 @@
 bats_require_minimum_version 1.5.0
 load lib/common
 load lib/redis
+load lib/faults
 
 # Both chains without a fault, on two nodes.
 setup_file() {
@@ -126,6 +127,75 @@ topics() {
 		run -1 topics
 		expect_message 'wrong: unobserved'
 	done
+}
+
+# death CHAIN WHAT: what its supervisor says of one.
+death() {
+	echo "qim-$1: info: fanout-plan: pid 1: $2"
+	echo "qim-$1: warning: fanout-plan: pid 1: $2; start again in 0.1 s"
+}
+
+# finds TEXT COMMAND...: it fails, and says so.
+finds() {
+	run -1 "${@:2}"
+	expect_message "$1"
+}
+
+@test "a run: deaths nobody caused or named, a process too large, a secret, what is left over" {
+	RUN=$BATS_TEST_TMPDIR EXITS_MORE='' SECRETS=(horse)
+	: >mailbox.log
+	{
+		death fanout 'killed by signal 9 (KILL)'
+		death fanout 'exit 75: try again'
+	} >fanout.log
+	kills=1
+	run -0 expect_deaths
+	kills=2
+	finds 'info: 1 stages died of a SIGKILL, not 2' expect_deaths
+	death fanout 'killed by signal 9 (KILL)' | head -n 1 >>fanout.log
+	finds 'warning: 1 stages died of a SIGKILL, not 2' expect_deaths
+	death fanout 'killed by signal 9 (KILL)' | tail -n 1 >>fanout.log
+	run -0 expect_deaths
+	for how in 'exit 70: internal error' 'exit 77: not authorised' \
+		'killed by signal 6 (ABRT)' 'exit 750: none'
+	do
+		death mailbox "$how" >mailbox.log
+		finds "unexpected: " expect_deaths
+	done
+	EXITS_MORE=77
+	death mailbox 'exit 77: not authorised' >mailbox.log
+	run -0 expect_deaths
+
+	jq -cn '{processes: ([["outbox-read", "fanout-plan", "dispatch-produc",
+		"mailbox-apply", "offset-commit"][] | {(.): [9000, 9, 9]}] |
+		add), found: []}' >small
+	cp small observed
+	run -0 expect_small
+	run -0 expect_no_secret
+	for value in '[65537, 9, 9]' '[9000, 17, 9]' '[9000, 9, 65]'; do
+		jq -c ".processes.\"fanout-plan\" = $value" small >observed
+		finds 'fanout-plan: ' expect_small
+	done
+	jq -c 'del(.processes."fanout-plan")' small >observed
+	finds '4 of 5 programs were seen' expect_small
+	jq -c '.found = ["fanout-plan"]' small >observed
+	finds 'in arguments or environment' expect_no_secret
+	cp small observed
+	for word in horse xxxxx; do
+		echo "a $word" >mailbox.log
+		finds 'is in a log' expect_no_secret
+	done
+
+	mkdir tmp
+	run -0 expect_nothing_left
+	touch tmp/file
+	finds 'left over: file' expect_nothing_left
+	rm tmp/file
+	QIM_FAULTS_RUN=$RUN sleep 60 3>&- &
+	finds 'sleep 60' expect_nothing_left
+	kill $!
+	wait $! || true
+	run -0 expect_nothing_left
 }
 
 # run_tests NAME BODY...: tests/run of these tests alone.
