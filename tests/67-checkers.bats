@@ -150,6 +150,11 @@ finds() {
 	} >fanout.log
 	kills=1
 	run -0 expect_deaths
+	declare -A killed=([fanout]=2)
+	finds 'fanout: named 1 of 2' was_named fanout
+	killed[fanout]=1
+	run -0 was_named fanout
+	run -0 was_named mailbox
 	kills=2
 	finds 'info: 1 stages died of a SIGKILL, not 2' expect_deaths
 	death fanout 'killed by signal 9 (KILL)' | head -n 1 >>fanout.log

@@ -66,6 +66,7 @@ faults_begin() {
 	CHAIN_ENV=() SECRETS=() MARKS_FALL='' COMMITS_FALL=''
 	CHAIN_REDIS='' EXITS_MORE='' AUDIT_FINDS=''
 	faults=0 kills=0
+	declare -gA killed=() # by chain
 }
 
 faults_end() {
@@ -187,22 +188,39 @@ faults_start() {
 	wait_until 30 has_come_through
 }
 
+# was_named CHAIN: its supervisor has named each stage that was killed. A run has
+# one cause: what is killed in one that ends already has no name.
+was_named() {
+	local named
+	named=$(grep -cE ': warning: .*: pid [0-9]+: killed by signal 9' \
+		"$RUN/$1.log")
+	((named == ${killed[$1]-0})) || fail "$1: named $named of ${killed[$1]-0}"
+}
+
+was_killed() {
+	kills=$((kills + 1))
+	killed[$1]=$((${killed[$1]-0} + 1))
+}
+
 # kill_at CHAIN PROGRAM POINT [PASS [MS]]: the program dies there, and the chain
 # is started again.
 kill_at() {
+	wait_until 30 was_named "$1" || return
 	fault "$2 killed at $3"
 	echo "$2/$3:${4:-1}:${5:-0}" >"$RUN/failpoint.new"
 	mv "$RUN/failpoint.new" "$RUN/$1.failpoint"
 	wait_until 30 test ! -e "$RUN/$1.failpoint" ||
-		fail "$1: $2 doesn't come to $3: $(tail -n 5 "$RUN/$1.log")"
-	kills=$((kills + 1))
+		fail "$1: $2 doesn't come to $3: $(tail -n 5 "$RUN/$1.log")" ||
+		return
+	was_killed "$1"
 }
 
 # kill_now CHAIN PROGRAM: -9.
 kill_now() {
+	wait_until 30 was_named "$1" || return
 	fault "$2 killed"
 	kill_stage "$1" "$2"
-	kills=$((kills + 1))
+	was_killed "$1"
 }
 
 # caught_up SECONDS WHAT: after the fault's end, all that the Outbox holds by now
