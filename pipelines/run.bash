@@ -136,17 +136,21 @@ await() {
 	esac
 }
 
-# The own log-keep: one that was killed has a successor, one that can't run has
-# none.
+# The own log-keep: one that was killed has a successor, one that can't run, or
+# dies at once again and again, has none: lines go to stderr itself then.
 own_log_died() {
-	local code=$status
+	local code=$status uptime_ms
 	own_pid=
+	uptime
+	own_quick=$((uptime_ms - own_ms < 1000 ? own_quick + 1 : 0))
 	exec {say_fd}>&-
 	say_fd=$err_fd
 	[[ -z $ending ]] || return 0
-	if ((code > 128)); then
+	if ((code > 128 && own_quick < 5)); then
 		own_log_start
 		say warning "log-keep of these lines: $(describe "$keep" "$code"): started again"
+	else
+		say warning "log-keep of these lines: $(describe "$keep" "$code"): not started again"
 	fi
 }
 

@@ -184,8 +184,10 @@ ready_start() {
 # own_log_start: the supervisor's own lines go through a log-keep too, so that
 # a stderr that nobody reads doesn't stop it. It lives as long as this one.
 own_log_start() {
-	local pipe_read pipe_write
+	local pipe_read pipe_write uptime_ms
 	[[ -z $say_file ]] || return 0
+	uptime
+	own_ms=$uptime_ms
 	make_pipe || return 0
 	(
 		exec >/dev/null 2>&"$err_fd"

@@ -18,7 +18,7 @@ back_ms=0 # the next wait, before its jitter
 reload= # a HUP's: start again with what is in config_next
 config_next=()
 hup_is_stop=
-own_pid='' ending=''
+own_pid='' own_ms=0 own_quick=0 ending=''
 err_fd=
 
 # settings: numbers from the options.

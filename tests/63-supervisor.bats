@@ -317,6 +317,20 @@ fake_slow() {
 	nothing_left "$supervisor"
 }
 
+@test "a log-keep of its own that dies again and again is given up" {
+	log_keep=$(readlink "$QIM_BIN/log-keep")
+	rm "$QIM_BIN/log-keep"
+	fake log-keep "[[ \$* != *qim-fanout=* ]] || kill -KILL \$\$
+		exec '$log_keep' \"\$@\""
+	fake_ready
+	start_fan
+	wait_until 20 said 'log-keep of these lines: killed by signal 9 (KILL): not started again'
+	[ "$(wc -l <"$notes/log-keep.pids")" -le 7 ]
+	kill "$supervisor"
+	expect_end 0
+	said 'qim-fanout: notice: told to stop'
+}
+
 @test "kill -9 of its timers: as if nothing were" {
 	fake_ready
 	start_fan
