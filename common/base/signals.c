@@ -87,6 +87,27 @@ signals_fd(void)
 	return wake[0];
 }
 
+/* Has ended, but its own parent hasn't asked for its status yet: kill(2) still
+ * finds it. */
+static bool
+is_zombie(long pid)
+{
+	char path[40], text[512];
+	const char *name_end;
+	ssize_t got;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	got = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[got < 0 ? 0 : got] = '\0';
+	name_end = strrchr(text, ')');
+	return name_end != NULL && strncmp(name_end, ") Z", 3) == 0;
+}
+
 /* The supervisor may have ended before this program could ask who its parent
  * is, and without a parent that ends it would stay for ever. */
 static bool
@@ -95,7 +116,9 @@ supervisor_is_gone(void)
 	const char *text = getenv("QIM_SUPERVISOR");
 	long pid = text == NULL ? 0 : strtol(text, NULL, 10);
 
-	return pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+	if (pid <= 0)
+		return false;
+	return (kill((pid_t)pid, 0) < 0 && errno == ESRCH) || is_zombie(pid);
 }
 
 int

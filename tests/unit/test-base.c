@@ -410,20 +410,25 @@ test_orphan(void **state)
 	alarm(0);
 }
 
-/* A pid that nobody has any more. */
+/* A pid that nobody has any more, or only until its parent asks for it. */
 static void
 test_supervisor_gone(void **state)
 {
 	pid_t gone = fork();
+	siginfo_t info;
 	char text[32];
 	struct err err;
 
 	(void)state;
 	if (gone == 0)
 		_exit(0);
-	assert_int_equal(waitpid(gone, NULL, 0), gone);
 	snprintf(text, sizeof(text), "%d", (int)gone);
 	assert_int_equal(setenv("QIM_SUPERVISOR", text, 1), 0);
+	assert_int_equal(
+	    waitid(P_PID, (id_t)gone, &info, WEXITED | WNOWAIT), 0);
+	assert_int_equal(signals_end_with_parent(getppid(), &err), -1);
+	assert_int_equal(err.code, EX_TEMPFAIL);
+	assert_int_equal(waitpid(gone, NULL, 0), gone);
 	assert_int_equal(signals_end_with_parent(getppid(), &err), -1);
 	assert_int_equal(err.code, EX_TEMPFAIL);
 	snprintf(text, sizeof(text), "%d", (int)getppid());
