@@ -13,6 +13,18 @@ setup() {
 teardown() {
 	proxy_clear brokers
 	faults_end
+	clear_faketime
+}
+
+# What libfaketime shares between processes stays where they end by _exit or a
+# signal.
+clear_faketime() {
+	local file pid
+	for file in /dev/shm/faketime_shm_*; do
+		pid=${file##*_}
+		[[ -e /proc/$pid ]] ||
+			rm -f "$file" "/dev/shm/sem.faketime_sem_$pid"
+	done
 }
 
 @test "a slow network; connections cut, reset, half-open, forgotten" {
