@@ -44,6 +44,7 @@ teardown() {
 	[[ ${lines[0]} =~ ', wrong '[1-9] ]]
 }
 
+# bats test_tags=long
 @test "a leader is killed: nothing that has a receipt is missing" {
 	leader_killed 'leader killed'
 }
@@ -86,6 +87,7 @@ teardown() {
 	expect_all 'slow network'
 }
 
+# bats test_tags=long
 @test "every connection is reset once a second" {
 	resets 1500000
 }

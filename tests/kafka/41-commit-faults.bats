@@ -141,6 +141,7 @@ brokers_come_back() {
 	expect_all_committed
 }
 
+# bats test_tags=long
 @test "one broker, killed and started again: it goes on: 0" {
 	brokers_come_back 1
 }
