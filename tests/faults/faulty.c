@@ -68,7 +68,8 @@ static struct {
 static int object_count;
 static int failing = -1; /* one of these */
 static unsigned long fail_at;
-static atomic_ulong passed; /* such calls; THREAD: that run */
+static atomic_ulong passed; /* such calls */
+static atomic_ulong running; /* threads */
 static bool one_byte;
 static char log_path[512];
 
@@ -512,7 +513,7 @@ struct started {
 static bool
 thread_fails(const char *name)
 {
-	if (failing != THREAD || atomic_load(&passed) + 1 < fail_at)
+	if (failing != THREAD || atomic_load(&running) + 1 < fail_at)
 		return false;
 	if (log_path[0] != '\0')
 		write_log(name, fail_at);
@@ -527,7 +528,7 @@ start_of(void *(*routine)(void *), thrd_start_t routine_c11, void *argument)
 	if (started == NULL)
 		_exit(64);
 	*started = (struct started){routine, routine_c11, argument};
-	atomic_fetch_add(&passed, 1);
+	atomic_fetch_add(&running, 1);
 	return started;
 }
 
@@ -539,7 +540,7 @@ run_thread(void *data)
 
 	free(data);
 	result = started.routine(started.argument);
-	atomic_fetch_sub(&passed, 1);
+	atomic_fetch_sub(&running, 1);
 	return result;
 }
 
@@ -551,7 +552,7 @@ run_thread_c11(void *data)
 
 	free(data);
 	result = started.routine_c11(started.argument);
-	atomic_fetch_sub(&passed, 1);
+	atomic_fetch_sub(&running, 1);
 	return result;
 }
 
