@@ -425,6 +425,11 @@ state_is() {
 		grep -qx "pid=$supervisor" "$locks/fanout:g/state"
 }
 
+# It may be past that within a look.
+has_begun() {
+	state_is starting || state_is ready
+}
+
 @test "kill -9 of a supervisor at any moment: nothing is left but files under its lock" {
 	start_mock -t outbox:2 -t dispatch:4
 	messages | outbox-write -b "$MOCK_BROKERS" -t outbox
@@ -447,6 +452,7 @@ state_is() {
 			kill "$supervisor"
 			wait_until 20 state_is draining
 			;;
+		starting) wait_until 20 has_begun ;;
 		*) wait_until 20 state_is "$moment" ;;
 		esac
 		kill -9 "$supervisor"
