@@ -202,7 +202,7 @@ help:
 	@echo 'make [all]         build into $(B)/bin'
 	@echo 'make demo          set up, build, run both chains [INPUT=file]'
 	@echo 'make check         set up, build, run all tests'
-	@echo 'make check-quick   without real Kafka, under two minutes'
+	@echo 'make check-quick   without real Kafka, under three minutes'
 	@echo 'make check-long    soak and many kills too'
 	@echo 'make check-asan    the quick tests with ASan and UBSan'
 	@echo 'make check-valgrind  the unit tests under valgrind'
