@@ -58,6 +58,7 @@ check_settings(char **argv, struct err *err)
 	options.file = argv[optind];
 	if (opt_required("file", options.file, err) < 0)
 		return -1;
+	frame_walk_init(&walk);
 	if (options.join)
 		return 0;
 	stream_copy_init(&copy, options.file, options.bytes, options.files);

@@ -69,6 +69,14 @@ struct figure {
 	{ \
 		.name = its_name, .help = its_help, .type = FIGURE_GAUGE \
 	}
+/* One of the series of a name, told apart by a label. */
+#define FIGURE_LABELLED(its_name, its_help, its_type, its_label, its_value) \
+	{ \
+		.name = its_name, .help = its_help, .type = its_type, \
+		.labels = { \
+			{its_label, its_value} \
+		} \
+	}
 
 static inline uint64_t
 figure_get(const struct figure *figure)

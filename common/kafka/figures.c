@@ -3,21 +3,13 @@
 #include "kafka/error.h"
 
 #define KIND(its_kind) \
-	{ \
-		.name = "qim_kafka_errors_total", \
-		.help = "Errors that librdkafka has told, by kind.", \
-		.type = FIGURE_COUNTER, .labels = { \
-			{"kind", its_kind} \
-		} \
-	}
+	FIGURE_LABELLED("qim_kafka_errors_total", \
+	    "Errors that librdkafka has told, by kind.", FIGURE_COUNTER, \
+	    "kind", its_kind)
 #define STATE(its_state) \
-	{ \
-		.name = "qim_deliveries_total", \
-		.help = "Records sent to Kafka, by what is known of them.", \
-		.type = FIGURE_COUNTER, .labels = { \
-			{"state", its_state} \
-		} \
-	}
+	FIGURE_LABELLED("qim_deliveries_total", \
+	    "Records sent to Kafka, by what is known of them.", \
+	    FIGURE_COUNTER, "state", its_state)
 #define PARTITION(its_name, its_help) \
 	{ \
 		.name = its_name, .help = its_help, .type = FIGURE_GAUGE, \

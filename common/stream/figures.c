@@ -3,13 +3,8 @@
 #include <string.h>
 
 #define STEP(its_step) \
-	{ \
-		.name = "qim_step_seconds", \
-		.help = "Time of a batch in a step.", \
-		.type = FIGURE_HISTOGRAM, .labels = { \
-			{"step", its_step} \
-		} \
-	}
+	FIGURE_LABELLED("qim_step_seconds", "Time of a batch in a step.", \
+	    FIGURE_HISTOGRAM, "step", its_step)
 
 struct figure stage_batches =
     FIGURE_COUNTS("qim_batches_total", "Batches done.");

@@ -88,6 +88,21 @@ fill(void **state)
 #define AT "{program=\"unit\",chain=\"a-b\""
 
 static void
+expect_written(void (*write_figures)(struct buf *, const struct figures_view *),
+    const char *const *wanted, size_t count)
+{
+	struct buf out = {0};
+
+	write_figures(&out, &view);
+	buf_append(&out, "", 1);
+	assert_false(out.failed);
+	for (size_t i = 0; i < count; i++)
+		if (strstr((char *)out.data, wanted[i]) == NULL)
+			fail_msg("no\n%s in\n%s", wanted[i], (char *)out.data);
+	buf_release(&out);
+}
+
+static void
 test_prom(void **state)
 {
 	static const char *const wanted[] = {
@@ -107,16 +122,10 @@ test_prom(void **state)
 	    "qim_e_seconds" AT "} 1.5\n",
 	    "qim_f_timestamp_seconds" AT "} 99.9\n",
 	};
-	struct buf out = {0};
 
 	(void)state;
-	figures_write_prom(&out, &view);
-	buf_append(&out, "", 1);
-	assert_false(out.failed);
-	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
-		if (strstr((char *)out.data, wanted[i]) == NULL)
-			fail_msg("no\n%s in\n%s", wanted[i], (char *)out.data);
-	buf_release(&out);
+	expect_written(
+	    figures_write_prom, wanted, sizeof(wanted) / sizeof(*wanted));
 }
 
 static void
@@ -132,16 +141,10 @@ test_json(void **state)
 	    "\"qim_e_seconds\":1.5,\"qim_f_timestamp_seconds\":99.9,"
 	    "\"qim_g\":0}\n",
 	};
-	struct buf out = {0};
 
 	(void)state;
-	figures_write_json(&out, &view);
-	buf_append(&out, "", 1);
-	assert_false(out.failed);
-	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
-		if (strstr((char *)out.data, wanted[i]) == NULL)
-			fail_msg("no\n%s in\n%s", wanted[i], (char *)out.data);
-	buf_release(&out);
+	expect_written(
+	    figures_write_json, wanted, sizeof(wanted) / sizeof(*wanted));
 }
 
 static void
