@@ -98,6 +98,22 @@ send_to(struct producer *producer, uint32_t client,
 	    RD_KAFKA_V_END);
 }
 
+/* What a client's producing calls answered. Their word for a client that has
+ * failed for good doesn't say why, and it may come before the error event. */
+static int
+set_error(struct producer *producer, uint32_t client, rd_kafka_resp_err_t error,
+    struct err *err)
+{
+	err->code = 0;
+	if (error == RD_KAFKA_RESP_ERR__FATAL)
+		kafka_error_keep(
+		    producer->clients[client].handle, error, NULL, err);
+	if (err->code != 0)
+		return -1;
+	return err_set(
+	    err, kafka_error_code(error), "%s", rd_kafka_err2str(error));
+}
+
 /* The client for records alone in their requests: the last of all. */
 static int
 make_lone(struct producer *producer, struct err *err)
@@ -131,8 +147,8 @@ producer_send_again(struct producer *producer,
 		return 0;
 	if (headers != NULL)
 		rd_kafka_headers_destroy(headers);
-	return err_set(err, EX_TEMPFAIL,
-	    "refused with others, not sent alone: %s", rd_kafka_err2str(error));
+	set_error(producer, producer->client_count, error, err);
+	return err_prefix(err, "refused with others, not sent alone");
 }
 
 size_t
@@ -148,8 +164,9 @@ producer_bytes_most(const struct producer *producer)
 }
 
 static int
-refuse(struct producer *producer, const struct producer_record *record,
-    rd_kafka_resp_err_t error, struct err *err)
+refuse(struct producer *producer, uint32_t client,
+    const struct producer_record *record, rd_kafka_resp_err_t error,
+    struct err *err)
 {
 	if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL)
 		return PRODUCER_FULL;
@@ -159,8 +176,7 @@ refuse(struct producer *producer, const struct producer_record *record,
 		    record->key.bytes + record->value.bytes +
 			record->headers.bytes,
 		    producer_bytes_most(producer));
-	return err_set(
-	    err, kafka_error_code(error), "%s", rd_kafka_err2str(error));
+	return set_error(producer, client, error, err);
 }
 
 int
@@ -189,5 +205,5 @@ producer_send(struct producer *producer, const struct producer_record *record,
 		return PRODUCER_SENT;
 	if (headers != NULL)
 		rd_kafka_headers_destroy(headers);
-	return refuse(producer, record, error, err);
+	return refuse(producer, client, record, error, err);
 }

@@ -60,18 +60,14 @@ stop(void **state)
 }
 
 static void
-open_producer(struct producer *producer, const char *acks, bool needs_offset,
-    struct producer_topic **topic)
+open_with(struct producer *producer, const struct kafka_options *options,
+    bool needs_offset, struct producer_topic **topic)
 {
-	struct kafka_options options = {
-	    .brokers = mock_brokers(mock), .not_durable = true};
 	struct err err;
 	rd_kafka_conf_t *conf;
 
-	options.properties.text[0] = acks;
-	options.properties.count = 1;
 	assert_int_equal(
-	    kafka_conf_build(&options, KAFKA_PRODUCER, &conf, &err), 0);
+	    kafka_conf_build(options, KAFKA_PRODUCER, &conf, &err), 0);
 	assert_int_equal(
 	    producer_open(producer, conf, 1, needs_offset, CONNECT_MS, &err),
 	    0);
@@ -81,6 +77,18 @@ open_producer(struct producer *producer, const char *acks, bool needs_offset,
 	seen = (struct seen){0};
 	producer->report = on_report;
 	producer->context = &seen;
+}
+
+static void
+open_producer(struct producer *producer, const char *acks, bool needs_offset,
+    struct producer_topic **topic)
+{
+	struct kafka_options options = {
+	    .brokers = mock_brokers(mock), .not_durable = true};
+
+	options.properties.text[0] = acks;
+	options.properties.count = 1;
+	open_with(producer, &options, needs_offset, topic);
 }
 
 /* Sends a record and waits for its report. */
@@ -224,6 +232,31 @@ test_alone_is_judged_at_once(void **state)
 	producer_close(&producer);
 }
 
+/* What a call says before the error event has come. */
+static void
+test_client_that_failed_for_good(void **state)
+{
+	struct producer producer;
+	struct producer_topic *topic;
+	struct producer_record record = {.partition = 0};
+	struct kafka_options options = {
+	    .brokers = mock_brokers(mock), .idempotent = true};
+	struct err err;
+
+	(void)state;
+	open_with(&producer, &options, true, &topic);
+	record.topic = topic;
+	assert_int_equal(
+	    rd_kafka_test_fatal_error(producer.clients[0].handle,
+		RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, "no ACL"),
+	    0);
+	assert_int_equal(producer_send(&producer, &record, &err), -1);
+	assert_int_equal(err.code, EX_NOPERM);
+	assert_non_null(strstr(err.text, "kafka: fatal: "));
+	assert_non_null(strstr(err.text, "no ACL"));
+	producer_close(&producer);
+}
+
 static void
 test_names_that_no_topic_has(void **state)
 {
@@ -284,6 +317,7 @@ main(void)
 	    cmocka_unit_test(test_refused_with_others_is_sent_alone),
 	    cmocka_unit_test(test_refused_alone_is_at_fault),
 	    cmocka_unit_test(test_alone_is_judged_at_once),
+	    cmocka_unit_test(test_client_that_failed_for_good),
 	    cmocka_unit_test(test_names_that_no_topic_has),
 	    cmocka_unit_test(test_topic_that_the_brokers_refuse),
 	    cmocka_unit_test(test_abandoned_records_are_reported),
