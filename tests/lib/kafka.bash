@@ -354,7 +354,7 @@ kafka_ensure() {
 	if [[ -e $KAFKA_DIR/failed ]]; then
 		fail "Apache Kafka didn't start for an earlier test"
 	elif [[ -e $KAFKA_DIR/brokers ]]; then
-		kafka_repair
+		KAFKA_BROKERS=$(<"$KAFKA_DIR/brokers") kafka_repair
 	elif ! kafka_start "$1" proxy; then
 		mkdir -p "$KAFKA_DIR"
 		touch "$KAFKA_DIR/failed"
