@@ -254,7 +254,9 @@ EOT
 	kill -INT "$!"
 	sleep 0.2
 	kill -TERM "$!"
-	run -75 wait "$!"
+	status=0
+	wait "$!" || status=$? # run is a subshell, and it not its child
+	[ "$status" -eq 75 ]
 	grep -qx 'log-keep: error: abandoned: second signal' err
 }
 

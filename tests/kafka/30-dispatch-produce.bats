@@ -153,7 +153,8 @@ in_sync_is() {
 	[[ ${stderr_lines[1]} == "dispatch-produce: error: $topic [0]: the record from outbox [0] offset "*': Local: Message timed out ('*' persisted)' ]]
 	run -0 receipts
 	[ -z "$output" ]
-	run -0 show "$topic" %s
+	# On stderr kcat may name the broker that is gone.
+	run -0 --separate-stderr show "$topic" %s
 	[ -z "$output" ]
 	# It goes on where it is started again.
 	kafka_restart "$follower"
