@@ -442,8 +442,8 @@ fails() {
 @test "records refused together for the fault of one are sent alone (own mock)" {
 	local error idempotent=false
 	many 2 40 | stream-make >"$stream"
-	for error in MSG_SIZE_TOO_LARGE INVALID_RECORD INVALID_TIMESTAMP \
-		RECORD_LIST_TOO_LARGE; do
+	for error in MSG_SIZE_TOO_LARGE INVALID_RECORD RECORD_LIST_TOO_LARGE
+	do
 		mock --error "produce=$error:1"
 		QIM_FANOUT_PRODUCER_IDEMPOTENCE=$idempotent produce -v \
 			<"$stream" >"$answer" 2>"$BATS_TEST_TMPDIR/err"
@@ -500,6 +500,17 @@ refused_alone() {
 	run -75 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t one \
 		--dead-letter dead -q <"$1" >"$2"' _ "$stream" "$answer"
 	[ "$output" = 'dispatch-produce: error: one [0]: the record from outbox [0] offset 0: Local: Bad message format (possibly persisted)' ]
+	run -0 receipts
+	[ -z "$output" ]
+	run -0 topic dead
+	[ -z "$output" ]
+}
+
+@test "a time that brokers refuse is the clock's fault: 75, no letter (own mock)" {
+	refused_alone '[null,0,"key","value",null,[0,0]]' INVALID_TIMESTAMP
+	run -75 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t one \
+		--dead-letter dead -q <"$1" >"$2"' _ "$stream" "$answer"
+	[ "$output" = "dispatch-produce: error: one [0]: the record from outbox [0] offset 0: Broker: Invalid timestamp: this host's clock, or the topic's message.timestamp limits (not persisted)" ]
 	run -0 receipts
 	[ -z "$output" ]
 	run -0 topic dead

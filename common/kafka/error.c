@@ -50,12 +50,12 @@ static const struct {
     {RD_KAFKA_RESP_ERR_BROKER_NOT_AVAILABLE, EX_UNAVAILABLE},
 
     /* The record's own fault, or the offset's.  Not INVALID_MSG: a checksum
-     * that was broken on the way is right when it is sent again. */
+     * that was broken on the way is right when it is sent again.  Nor
+     * INVALID_TIMESTAMP: a record's time is that of this host's clock. */
     {RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, EX_DATAERR},
     {RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE, EX_DATAERR},
     {RD_KAFKA_RESP_ERR_INVALID_MSG_SIZE, EX_DATAERR},
     {RD_KAFKA_RESP_ERR_INVALID_RECORD, EX_DATAERR},
-    {RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP, EX_DATAERR},
     {RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE, EX_DATAERR},
     {RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET, EX_DATAERR},
     {RD_KAFKA_RESP_ERR__BAD_MSG, EX_DATAERR},

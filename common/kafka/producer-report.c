@@ -28,8 +28,7 @@ is_own_fault(rd_kafka_resp_err_t error)
 {
 	return is_too_large(error) ||
 	    error == RD_KAFKA_RESP_ERR_INVALID_MSG_SIZE ||
-	    error == RD_KAFKA_RESP_ERR_INVALID_RECORD ||
-	    error == RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP;
+	    error == RD_KAFKA_RESP_ERR_INVALID_RECORD;
 }
 
 static size_t
@@ -98,7 +97,11 @@ say_why(struct producer *producer, const struct producer_report *report,
 	else if (is_own_fault(message->err))
 		say_fault(producer, message, why, why_bytes);
 	else
-		snprintf(why, why_bytes, "%s", rd_kafka_err2str(message->err));
+		snprintf(why, why_bytes, "%s%s", rd_kafka_err2str(message->err),
+		    message->err == RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP
+			? ": this host's clock, or the topic's "
+			  "message.timestamp limits"
+			: "");
 	length = strlen(why);
 	snprintf(why + length, why_bytes - length, " (%s)",
 	    state_names[report->state]);

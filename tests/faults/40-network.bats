@@ -58,9 +58,19 @@ clear_faketime() {
 	expect_whole
 }
 
-# The wall clock of all processes of both chains; a broker refuses records from
-# more than an hour ahead, unless it stamps them itself.
-@test "the clock jumps by 50 minutes, ahead and back" {
+# clock_at OFFSET: in seconds, and with the word of faketime.
+clock_at() {
+	fault "the clock: $1 s"
+	echo "$1" >"$RUN/clock"
+}
+
+timestamps_are_refused() {
+	grep -q "Invalid timestamp: this host's clock, or " "$RUN/fanout.log"
+}
+
+# The wall clock of all processes of both chains. From more than an hour ahead a
+# broker refuses records, unless it stamps them itself.
+@test "the clock jumps by 50 minutes and by two hours, ahead and back" {
 	local i offset
 	CHAIN_ENV=("LD_PRELOAD=$(find /usr/lib -name libfaketime.so.1 | head -n 1)"
 		"FAKETIME_TIMESTAMP_FILE=$RUN/clock" FAKETIME_CACHE_DURATION=1
@@ -69,11 +79,14 @@ clear_faketime() {
 	faults_start
 	for ((i = 0; i < $(long_or 3 1); i++)); do
 		for offset in +3000 +0; do
-			fault "the clock: $offset s"
-			echo "$offset" >"$RUN/clock"
+			clock_at "$offset"
 			sleep "$(long_or 10 2)"
 			caught_up 30 "the clock: $offset s"
 		done
 	done
+	clock_at +7200
+	wait_until 30 timestamps_are_refused
+	clock_at +0
+	caught_up 30 'the clock, two hours ahead and back'
 	expect_whole
 }

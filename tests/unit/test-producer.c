@@ -220,7 +220,7 @@ test_alone_is_judged_at_once(void **state)
 
 	(void)state;
 	assert_int_equal(
-	    mock_add_error(mock, "produce=INVALID_TIMESTAMP:1", &err), 0);
+	    mock_add_error(mock, "produce=INVALID_RECORD:1", &err), 0);
 	open_producer(&producer, "acks=all", true, &topic);
 	record.topic = topic;
 	assert_int_equal(
