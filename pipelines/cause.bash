@@ -6,6 +6,7 @@ cause= # index of the process that is the first cause
 cause_status=
 cause_pid=
 cause_is_hard=
+soft=() # "index status pid" of each that was soft, as they were seen
 abandoned=0 # 75: the chain was told to abandon
 
 # kind_of INDEX STATUS: fine; soft: may be what another one's death did to it;
@@ -30,6 +31,7 @@ note_death() {
 	kind=$(kind_of "$1" "$2")
 	[[ $kind != fine && $phase != abandoned && $phase != killed ]] || return 0
 	[[ $1 != "$marks" || $phase == running ]] || return 0
+	[[ $kind == hard ]] || soft+=("$1 $2 ${pids[$1]}")
 	if [[ -z $cause || -z $cause_is_hard && $kind == hard ]]; then
 		cause=$1
 		cause_status=$2
@@ -85,10 +87,33 @@ code_of() {
 	fi
 }
 
+# last_line INDEX: sets `line` to the last that it said.
+last_line() {
+	line=
+	{ read -r line <"$run_folder/${labels[$1]}.last"; } 2>/dev/null
+}
+
+# cause_of_soft: where no death was hard, the first that ended with 75 and
+# didn't say that a neighbour has gone: deaths may be seen in any order. Fails
+# where there is none; what was seen first stays then.
+cause_of_soft() {
+	local each index status pid line
+	[[ -z $cause_is_hard ]] || return
+	for each in "${soft[@]}"; do
+		read -r index status pid <<<"$each"
+		last_line "$index"
+		[[ $status == 75 && $line != *': error: input: torn: '* &&
+			$line != *': error: output: the reader is gone' ]] || continue
+		cause=$index cause_status=$status cause_pid=$pid
+		return
+	done
+	return 1
+}
+
 # cause_describe: sets `cause_text`: the first cause, with the last line that
 # it said.
 cause_describe() {
-	local line=
+	local line
 	if [[ -z $cause_pid ]]; then
 		cause_text="no pipes for the stages: $(describe "$cause" "$cause_status"): see ulimit -n"
 		[[ -w $run_folder ]] ||
@@ -96,7 +121,7 @@ cause_describe() {
 		return
 	fi
 	cause_text="${labels[cause]}: pid $cause_pid: $(describe "$cause" "$cause_status")"
-	{ read -r line <"$run_folder/${labels[cause]}.last"; } 2>/dev/null
+	last_line "$cause"
 	[[ -z $line ]] || cause_text+=", its last line: \"$line\""
 }
 

@@ -275,7 +275,7 @@ run_once() {
 	done
 	uptime
 	run=$((run + 1)) run_ms=$uptime_ms ready='' phase=running deadline=0
-	cause='' cause_status='' cause_is_hard='' cause_pid='' abandoned=0 pids=()
+	cause='' cause_status='' cause_is_hard='' cause_pid='' abandoned=0 pids=() soft=()
 	if ! make_pipes; then
 		close_pipes
 		cause=$keep cause_status=71

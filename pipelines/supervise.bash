@@ -159,14 +159,14 @@ stop_with() {
 # never_began: a TERM of ours came before the first stage had a handler for it:
 # nothing was taken in.
 never_began() {
-	((stops > 0)) && [[ $cause == 0 && -z $cause_is_hard ]] &&
-		((cause_status == 128 + 15))
+	((stops > 0)) && [[ -z $cause_is_hard &&
+		" ${soft[*]} " == *" 0 $((128 + 15)) "* ]]
 }
 
 # run_ended: ends the supervisor or returns to start again.
 run_ended() {
 	local code=$abandoned class cause_text="not drained" uptime_ms
-	! never_began || cause=''
+	cause_of_soft || ! never_began || cause=''
 	if [[ -n $cause ]]; then
 		code=$(code_of "$cause" "$cause_status")
 		cause_describe

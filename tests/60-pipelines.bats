@@ -128,14 +128,25 @@ expect_cause() {
 	fake offset-commit 'cat >/dev/null; exit 75'
 	run -65 --separate-stderr once
 	expect_cause dispatch-produce 'exit 65: bad data'
-	# Of the soft ones the first, where they are far enough apart to be seen.
-	fake outbox-read 'while echo line; do sleep 0.5; done; exit 75'
-	fake fanout-plan 'sleep 0.3; exit 75'
-	fake dispatch-produce 'exec cat'
-	fake offset-commit 'cat >/dev/null; sleep 0.5; exit 75'
-	run -75 --separate-stderr once
-	expect_cause fanout-plan 'exit 75: temporary failure'
-	fake fanout-plan 'sleep 0.3; kill -PIPE $$'
+	# Of the soft ones the one that doesn't say so, though it is seen last.
+	go=$notes/go
+	for name in $stages; do
+		rm -f "$go"
+		for other in $stages; do
+			text='input: torn: it ends before the hello'
+			[[ $other != outbox-read && $other != fanout-plan ]] ||
+				text='output: the reader is gone'
+			fake "$other" "while [[ ! -e $go ]]; do sleep 0.02; done
+				echo '$other: error: $text' >&2; exit 75"
+		done
+		fake "$name" "trap '' TERM; touch $go; sleep 0.3
+			echo '$name: error: why' >&2; exit 75"
+		run -75 --separate-stderr once
+		expect_cause "$name" "exit 75: temporary failure, its last line: \"$name: error: why\""
+	done
+	# Killed by SIGPIPE where no other is.
+	fake_chain
+	fake fanout-plan 'kill -PIPE $$'
 	run -75 --separate-stderr once
 	expect_cause fanout-plan 'killed by signal 13 \(PIPE\)'
 }

@@ -642,12 +642,14 @@ kill_slow_chain() {
 
 @test "TERM before the first stage has a handler for it: 0" {
 	fake outbox-read 'exec sleep 60'
-	fake fanout-plan 'cat >/dev/null; exit 75'
+	fake fanout-plan 'cat >/dev/null
+		echo "fanout-plan: error: input: torn: it ends before the hello" >&2
+		exit 75'
 	start_fan
 	wait_until 10 started outbox-read fanout-plan
 	kill "$supervisor"
 	expect_end 0
-	run ! said error
+	run ! said 'qim-fanout: error'
 }
 
 @test "wrong numbers for the supervisor: 64" {
