@@ -183,6 +183,10 @@ run_ended() {
 		quit "$code"
 	elif [[ -z $reload ]]; then
 		back_off "$code"
+	elif [[ -n $cause ]]; then
+		uptime
+		within deaths
+		say warning "$cause_text; start again at once, as HUP asked"
 	fi
 }
 

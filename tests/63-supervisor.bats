@@ -255,6 +255,23 @@ fake_slow() {
 	run ! grep -q 'death' "$BATS_TEST_TMPDIR/err"
 }
 
+@test "a death while a HUP drains is said, and counts" {
+	fake_ready
+	fake outbox-read 'trap "stop=1" TERM; echo line
+		while [[ -z ${stop-} || ! -e '"$notes"'/go ]]; do sleep 0.05; done'
+	start_fan "${quick[@]}"
+	wait_until 10 said 'ready: run 1'
+	kill -HUP "$supervisor"
+	wait_until 10 has_status 'draining for ' 75
+	killed=$(pid_of fanout-plan)
+	kill -9 "$killed"
+	touch "$notes/go"
+	wait_until 10 said "qim-fanout: warning: fanout-plan: pid $killed: killed by signal 9 (KILL); start again at once, as HUP asked"
+	wait_until 10 said 'ready: run 2'
+	kill -9 "$(pid_of fanout-plan)"
+	wait_until 10 said '(death 2 of '
+}
+
 @test "HUP where the file was a fifo, which has been read: it goes on as before" {
 	conf=$BATS_TEST_TMPDIR/conf
 	mkfifo "$conf"
