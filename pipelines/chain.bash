@@ -181,10 +181,12 @@ chain_prepare() {
 	process_add log-keep log-keep
 }
 
-# check_process I STDIN ARG...: with more arguments; its stdout goes to ours.
+# check_process I STDIN ARG...: with more arguments; its stdout goes to ours. It
+# ends with this shell.
 check_process() {
 	local i=$1 status
-	"${paths[i]}" "${argv[@]:from[i]:count[i]}" "${@:3}" <"$2"
+	setpriv --pdeathsig KILL "${paths[i]}" \
+		"${argv[@]:from[i]:count[i]}" "${@:3}" <"$2"
 	status=$?
 	((status == 0)) ||
 		die "$(code_of "$i" "$status")" "${labels[i]}: $(describe "$i" "$status")"

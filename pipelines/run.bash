@@ -90,7 +90,7 @@ status_of_dead() {
 	running=$(jobs -rp)
 	if [[ $'\n'$running$'\n' == *$'\n'$pid$'\n'* ]]; then
 		status=0
-		[[ ${alive[$pid]} != [0-9]* ]] || status=75
+		[[ ${alive[$pid]} != [0-9]* && ${alive[$pid]} != check ]] || status=75
 	else
 		wait "$pid"
 		status=$?
@@ -133,6 +133,7 @@ await() {
 	timer) [[ $pid != "$timer_pid" ]] || timer_pid= ;;
 	guard) guard_pid= ;;
 	own) own_log_died ;;
+	check) reload_checked "$status" ;;
 	esac
 }
 
@@ -204,7 +205,7 @@ look() {
 		stops_seen=$stops
 		drain
 	fi
-	((hups == 0)) || reload_ask
+	((hups == 0)) || [[ -n $check_pid ]] || reload_ask
 	is_due || return 0
 	case $phase in
 	draining) abandon "not drained within $drain_ms ms" ;;

@@ -59,6 +59,15 @@ say() {
 	say_line "$chain_name: $1: $masked"
 }
 
+# say_lines: those on stdin, as they are.
+say_lines() {
+	local line masked
+	while IFS= read -r line; do
+		mask "$line"
+		say_line "$masked"
+	done
+}
+
 # die CODE TEXT: for what is refused before anything runs.
 die() {
 	say error "$2"

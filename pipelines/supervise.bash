@@ -17,6 +17,8 @@ crashes=()
 back_ms=0 # the next wait, before its jitter
 reload= # a HUP's: start again with what is in config_next
 config_next=()
+config_asked=() # what a HUP asks for, not checked yet
+check_pid=
 hup_is_stop=
 own_pid='' own_ms=0 own_quick=0 ending=''
 err_fd=
@@ -46,44 +48,57 @@ chain_label() {
 	chain_label=${chain_label:0:50}_$sum
 }
 
-# reload_ask: a HUP. What is asked for is looked at before anything is
-# stopped; what is refused changes nothing.
+# reload_ask: a HUP. A child checks what is asked for before anything is
+# stopped: what is refused changes nothing. One that comes meanwhile waits.
 reload_ask() {
-	local config_lines status=1
+	local config_lines=() status=0
 	hups=0
 	[[ $stops == 0 ]] || return 0
 	if [[ -n ${opt[-f]-} ]]; then
+		status=1
 		# A fifo was read once: it would be waited for.
 		if [[ -f ${opt[-f]} ]]; then
 			config_load "${opt[-f]}"
 			status=$?
 		fi
-		# shellcheck disable=SC2030,SC2031  # it is to be local
-		(
-			trap - TERM INT HUP
-			config_loaded "$status"
-			reload_check
-		)
-		status=$?
-		if ((status != 0)); then
-			say warning "HUP: ${opt[-f]} is refused: goes on as before"
-			return
-		fi
-		config_next=("${config_lines[@]}")
 	fi
-	say notice "HUP: stops the first stage, drains, and starts again"
-	notify --reloading
-	reload=1
-	drain
+	config_asked=("${config_lines[@]}")
+	reload_check "$status" </dev/null >/dev/null &
+	check_pid=$!
+	alive[$!]=check
 }
 
-# In a subshell: dies where the file is refused.
+# reload_check STATUS: in a child: ends with 0 where neither the file nor a stage
+# refuses what is asked for.
 reload_check() {
 	local old=$run_folder
+	trap - TERM INT HUP
+	close_all_but "$say_fd" "$err_fd"
+	exec 2> >(say_lines)
+	# shellcheck disable=SC2064  # this one
+	trap "exec 2>&-; wait $!" EXIT
+	say_fd=2 say_file=
+	config_loaded "$1"
 	reload_read
 	run_folder_name
 	[[ $run_folder == "$old" ]] ||
 		die 78 "${opt[-f]}: group, partitions or lock-dir differ: that is another chain, and its lock another: $old"
+	run_checks
+}
+
+# reload_checked STATUS: what the check ended with.
+reload_checked() {
+	check_pid=
+	((stops == 0)) || return 0
+	if (($1 != 0)); then
+		say warning "HUP: ${opt[-f]-what the stages read} is refused: goes on as before"
+		return
+	fi
+	config_next=("${config_asked[@]}")
+	say notice "HUP: stops the first stage, drains, and starts again"
+	notify --reloading
+	reload=1
+	drain
 }
 
 reload_read() {
@@ -126,6 +141,7 @@ quit() {
 	ending=$1
 	pids=()
 	state_set "ended $1"
+	[[ -z $check_pid ]] || kill -KILL "$check_pid" 2>/dev/null
 	[[ -z $own_pid ]] || { exec {say_fd}>&-; say_fd=$err_fd; }
 	deadline_in 2000
 	until is_due || [[ " ${alive[*]} " != *" own "* &&
@@ -232,7 +248,7 @@ sleep_ms() {
 	deadline_in "$1"
 	until is_due || ((stops > 0)) || [[ -n $reload ]]; do
 		[[ -n $timer_pid ]] || timer_start
-		if ((hups > 0)); then
+		if ((hups > 0)) && [[ -z $check_pid ]]; then
 			reload_ask
 		else
 			await

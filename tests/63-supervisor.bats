@@ -272,6 +272,53 @@ fake_slow() {
 	wait_until 10 said '(death 2 of '
 }
 
+# fake_check NAME BODY: what the stage does on --check.
+fake_check() {
+	echo "$2" >"$notes/$1.check"
+	sed -i "1a [[ \" \$* \" != *' --check '* ]] || exec bash '$notes/$1.check' \"\$@\"" "$QIM_BIN/$1"
+}
+
+@test "HUP: what a stage refuses changes nothing, and checks stop nothing" {
+	conf=$BATS_TEST_TMPDIR/conf
+	mkdir "$BATS_TEST_TMPDIR/log"
+	printf '%s\n' brokers=x outbox=outbox dispatch=d fanout.group=group \
+		"lock-dir=$locks" back-off=1-2 >"$conf"
+	fake_ready
+	fake_check fanout-plan '[[ " $* " != *" --bogus "* ]] || {
+		echo "fanout-plan: error: --bogus: no" >&2; exit 64; }'
+	log=$BATS_TEST_TMPDIR/log
+	start "$fanout" -f "$conf" --log "$log"
+	wait_until 10 grep -q 'ready: run 1' "$log/current"
+	echo 'stage.fanout-plan=--bogus' >>"$conf"
+	kill -HUP "$supervisor"
+	wait_until 10 grep -q "Z qim-fanout: warning: HUP: $conf is refused: goes on as before$" "$log/current"
+	tail -n 3 "$log/current" | cut -d ' ' -f 2- >"$BATS_TEST_TMPDIR/said"
+	[ "$(head -n 2 "$BATS_TEST_TMPDIR/said")" = 'fanout-plan: error: --bogus: no
+qim-fanout: error: fanout-plan: exit 64: usage' ]
+	run -0 fan --status
+	[[ $output == *' run 1, restarts 0'* ]]
+	# While it checks it supervises, and two HUPs are two checks.
+	sed -i '$d' "$conf"
+	fake_check dispatch-produce "echo >>'$notes/checks'
+		while [[ ! -e '$notes/go' ]]; do sleep 0.05; done"
+	kill -HUP "$supervisor"
+	wait_until 10 test -e "$notes/checks"
+	kill -HUP "$supervisor"
+	kill -9 "$(pid_of offset-commit)"
+	wait_until 10 grep -q 'ready: run 2' "$log/current"
+	[ "$(wc -l <"$notes/checks")" = 1 ]
+	touch "$notes/go"
+	wait_until 10 grep -q 'ready: run 4' "$log/current"
+	[ "$(wc -l <"$notes/checks")" = 2 ]
+	# Nor does it keep a supervisor that is told to stop.
+	rm "$notes/go" "$notes/checks"
+	kill -HUP "$supervisor"
+	wait_until 10 test -e "$notes/checks"
+	kill "$supervisor"
+	expect_end 0
+	wait_until 10 nothing_left "$supervisor"
+}
+
 @test "HUP where the file was a fifo, which has been read: it goes on as before" {
 	conf=$BATS_TEST_TMPDIR/conf
 	mkfifo "$conf"
