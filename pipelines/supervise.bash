@@ -217,8 +217,9 @@ may_crash_again() {
 
 # A run that lived for a while, or worked for a while.
 worked_well() {
-	((uptime_ms - run_ms >= steady_ms)) || [[ -n $ready ]] &&
-		((uptime_ms - ready_ms >= ready_steady_ms))
+	((uptime_ms - run_ms >= steady_ms)) || {
+		[[ -n $ready ]] && ((uptime_ms - ready_ms >= ready_steady_ms))
+	}
 }
 
 # back_off CODE

@@ -132,15 +132,18 @@ judge() {
 }
 
 @test "a run that lived a minute, or was ready for ten seconds, worked" {
-	while read -r ready now expected; do
-		[ "$(judge "run_ms=1000 ready=${ready#no} ready_ms=2000
+	while read -r ready ready_ms now expected; do
+		[ "$(judge "run_ms=1000 ready=${ready#no} ready_ms=$ready_ms
 			uptime_ms=$now; worked_well && echo yes || echo no")" = "$expected" ] ||
-			fail "$ready $now"
+			fail "$ready $ready_ms $now"
 	done <<-EOF
-		no 60999 no
-		no 61000 yes
-		1 11999 no
-		1 12000 yes
+		no 2000 60999 no
+		no 2000 61000 yes
+		no 60000 61000 yes
+		1 2000 11999 no
+		1 2000 12000 yes
+		1 60000 60999 no
+		1 60000 61000 yes
 	EOF
 }
 
