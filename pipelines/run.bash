@@ -250,7 +250,8 @@ became_ready() {
 	ready=1
 	ready_ms=$uptime_ms
 	say notice "ready: run $run, $((uptime_ms - run_ms)) ms after its start"
-	[[ $phase != running ]] || state_set ready
+	[[ $phase == running ]] || return 0
+	state_set ready
 	notify --ready
 }
 

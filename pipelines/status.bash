@@ -70,10 +70,16 @@ started_after() {
 	[[ $sum != - ]] && ((sum >= now - age_ms / 1000 - 2))
 }
 
+# is_child PID: of the holder, and alive; sets `began`.
+is_child() {
+	local parent
+	process_stat "$1" && [[ $parent == "$holder" ]]
+}
+
 # show_process PID LABEL
 show_process() {
-	local parent began age_ms text file figures=(- - - -) i=0 name sum
-	process_stat "$1" && [[ $parent == "$holder" ]] || return 0
+	local began age_ms text file figures=(- - - -) i=0 name sum
+	is_child "$1" || return 0
 	age_ms=$((uptime_ms - began * 1000 / ticks))
 	duration "$age_ms"
 	file=${saw[prom]-}/qim-${saw[chain]-}-$2.prom
@@ -98,6 +104,15 @@ show_processes() {
 	for line in "${saw_processes[@]}"; do
 		show_process "${line%% *}" "${line#* }"
 	done
+}
+
+# check_ready: a supervisor that is stopped doesn't see who dies.
+check_ready() {
+	local line began gone=
+	for line in "${saw_processes[@]}"; do
+		is_child "${line%% *}" || gone+="${gone:+, }${line#* }"
+	done
+	[[ -z $gone ]] || state="ready, but without $gone,"
 }
 
 show_dead() {
@@ -138,6 +153,7 @@ show_status() {
 	fi
 	state=${saw[state]}
 	[[ $state != waiting ]] || state='waiting to start again'
+	[[ $state != ready ]] || check_ready
 	uptime
 	text="$chain_name: $state"
 	if [[ -n ${saw[since]-} ]]; then

@@ -552,6 +552,20 @@ kill_slow_chain() {
 	[[ $(fan --status || true) != *outbox-read* ]]
 }
 
+@test "--status: stages that a stopped supervisor hasn't seen die aren't ready" {
+	fake_ready
+	start_fan
+	wait_until 10 has_status 'ready for ' 0
+	kill -STOP "$supervisor"
+	has_status 'ready for ' 0
+	kill -9 "$(pid_of fanout-plan)"
+	wait_until 10 has_status 'ready, but without ' 75
+	run -75 fan --status
+	[[ ${lines[0]} =~ ^"qim-fanout: ready, but without "[a-z,\ -]*fanout-plan,[a-z,\ -]*" for "[0-9.]+" s; " ]]
+	kill -CONT "$supervisor"
+	wait_until 10 said 'start again in'
+}
+
 @test "--status shows the figures that stages write, but no older ones" {
 	cat >"$BATS_TEST_TMPDIR/prom" <<-'EOF'
 		# HELP qim_batches_total Batches done.
@@ -609,19 +623,33 @@ kill_slow_chain() {
 }
 
 @test "systemd is told: ready, reloading, stopping" {
-	fake_ready
 	mkdir "$BATS_TEST_TMPDIR/path"
 	printf '#!/bin/bash\necho "$@" >>"%s"\n' "$notes/told" \
 		>"$BATS_TEST_TMPDIR/path/systemd-notify"
 	chmod +x "$BATS_TEST_TMPDIR/path/systemd-notify"
-	start env NOTIFY_SOCKET=/nowhere PATH="$BATS_TEST_TMPDIR/path:$PATH" \
-		"$fanout" --lock-dir "$locks" -b x -t outbox -d d -g group
+	notified=(env NOTIFY_SOCKET=/nowhere PATH="$BATS_TEST_TMPDIR/path:$PATH"
+		"$fanout" --lock-dir "$locks" -b x -t outbox -d d -g group)
+	fake_ready
+	start "${notified[@]}"
 	wait_until 10 grep -qx READY=1 "$notes/told"
 	kill -HUP "$supervisor"
 	wait_until 10 said 'ready: run 2'
 	kill "$supervisor"
 	expect_end 0
 	[ "$(tr '\n' ' ' <"$notes/told")" = 'READY=1 RELOADING=1 READY=1 STOPPING=1 ' ]
+	# Not ready after that: the first receipt comes of what drains.
+	rm "$notes/told"
+	fake outbox-read 'trap "stop=1" TERM; touch '"$notes"'/trapped
+		while [[ -z ${stop-} ]]; do sleep 0.05; done; echo end'
+	sed -i "s,exec cat,while [[ ! -e $notes/go ]]; do sleep 0.05; done," \
+		"$QIM_BIN/offset-commit"
+	start "${notified[@]}"
+	wait_until 10 test -e "$notes/trapped"
+	kill "$supervisor"
+	wait_until 10 said 'ready: run 1'
+	touch "$notes/go"
+	expect_end 0
+	[ "$(<"$notes/told")" = STOPPING=1 ]
 }
 
 @test "a stderr that nobody reads stops nothing" {
