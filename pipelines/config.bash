@@ -24,7 +24,7 @@ fanout.tap          tap                --tap          .             often
 mailbox.group       text               .              -g
 mailbox.partitions  ranges             .              -p
 mailbox.tap         tap                .              --tap         often
-redis               text               .              -r
+redis               nodes              .              -r
 redis.prefix        text               .              --prefix
 redis.user          text               .              --user
 redis.password-file text               .              --password-file

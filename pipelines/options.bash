@@ -98,6 +98,34 @@ is_number() {
 	[[ $1 =~ ^[0-9]{1,18}$ ]] && ((10#$1 >= $2 && 10#$1 <= $3))
 }
 
+# is_ranges TEXT: as -p takes them.
+is_ranges() {
+	local range first last count=0
+	[[ $1 =~ ^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$ ]] || return
+	for range in ${1//,/ }; do
+		first=${range%-*} last=${range#*-}
+		is_number "$first" 0 2147483647 &&
+			is_number "$last" "$((10#$first))" 2147483647 || return
+		count=$((count + 10#$last - 10#$first + 1))
+	done
+	((count <= 100000))
+}
+
+# is_nodes TEXT: as -r takes them, each once.
+is_nodes() {
+	local node host nodes seen=' '
+	[[ $1 != *, && $1 != *[[:blank:]]* ]] || return
+	IFS=, read -ra nodes <<<"$1"
+	for node in "${nodes[@]}"; do
+		[[ $seen != *" $node "* ]] || return
+		seen+="$node "
+		[[ $node != unix:/?* ]] || continue
+		host=${node%:*}
+		[[ $node == *:* && ($host == \[?*\] || -n $host && $host != *[][:]*) ]] &&
+			is_number "${node##*:}" 1 65535 || return
+	done
+}
+
 # value_fits KIND VALUE: else sets `wants` to what is allowed.
 value_fits() {
 	local kind=$1 value=$2 least most
@@ -108,8 +136,12 @@ value_fits() {
 		is_number "$value" "$least" "$most"
 		;;
 	ranges)
-		wants='numbers like 0-3,7'
-		[[ $value =~ ^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$ ]]
+		wants='numbers like 0-3,7, up to 2147483647, 100000 at most'
+		is_ranges "$value"
+		;;
+	nodes)
+		wants='host:port or unix:/path, or several with commas between them'
+		is_nodes "$value"
 		;;
 	pair)
 		wants=name=value

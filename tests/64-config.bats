@@ -14,7 +14,7 @@ setup() {
 
 least() {
 	printf '%s\n' brokers=b outbox=o dispatch=d fanout.group=g \
-		mailbox.group=m redis=r "lock-dir=$locks"
+		mailbox.group=m redis=r:1 "lock-dir=$locks"
 }
 
 @test "what isn't right is refused by both chains: 78, file, line, name, value, what is allowed" {
@@ -48,6 +48,10 @@ least() {
 		log-files=0|log-files: '0': wants a number from 1 to 999
 		fanout.partitions=3-|fanout.partitions: '3-': wants numbers like 0-3,7
 		mailbox.partitions=x|mailbox.partitions: 'x': wants numbers like 0-3,7
+		fanout.partitions=5-3|fanout.partitions: '5-3': wants numbers like
+		mailbox.partitions=0,7-2|mailbox.partitions: '0,7-2': wants numbers like
+		fanout.partitions=2147483648|fanout.partitions: '2147483648': wants numbers like
+		mailbox.partitions=0-99998,7,8|mailbox.partitions: '0-99998,7,8': wants numbers like
 		fanout.first=start|fanout.first: 'start': wants beginning or end
 		fanout.tap=x|fanout.tap: 'x': wants stage=file
 		redis.wait-replicas=-1|redis.wait-replicas: '-1': wants a number from 0 to 
@@ -57,6 +61,25 @@ least() {
 		dead-letter=d|dead-letter: 'd': is the topic of dispatch too
 	EOF
 	[ ! -e "$notes/outbox-read.pid" ]
+}
+
+@test "partitions and nodes that are right, and nodes that aren't" {
+	fake mailbox-read 'exit 0'
+	for line in mailbox.partitions=7,3-3,2147483647 mailbox.partitions=0-99999 \
+		fanout.partitions=08-010; do
+		{ least; echo "$line"; } >"$conf"
+		run -0 "$mailbox" -f "$conf" --check
+	done
+	for nodes in unix:/a,b:1 '[::1]:6379' b:65535; do
+		least | sed "s|^redis=.*|redis=$nodes|" >"$conf"
+		run -0 "$fanout" -f "$conf" --check
+	done
+	for nodes in garbage:: r r: :1 a:1, a:0 a:65536 a:1,,b:1 a:1,a:1 unix: \
+		::1:6379 '[]:1' 'a:1, b:1'; do
+		least | sed "s|^redis=.*|redis=$nodes|" >"$conf"
+		run -78 --separate-stderr "$fanout" -f "$conf" --check
+		[[ $stderr == "qim-fanout: error: $conf:6: redis: '$nodes': wants host:port or unix:/path"* ]]
+	done
 }
 
 @test "a file that can't be read: 66; what is missing in it: 64" {
@@ -112,7 +135,7 @@ args() {
 	[ "$(args dispatch-produce)" = '-b b -F /kafka.properties -X a=1 -X b=x=y --dead-letter dead -t d --connect-ms 900 -w 32 ' ]
 	run -0 "$mailbox" --once -f "$conf"
 	[ "$(args outbox-read)" = '-b b -t d -g m -F /kafka.properties -X a=1 -X b=x=y -o @/dev/stdin --connect-ms 900 --batch 100 --batch-ms 7 ' ]
-	[ "$(args mailbox-apply)" = '-r r -n 8 --prefix p --wait-replicas 1 --connect-ms 900 ' ]
+	[ "$(args mailbox-apply)" = '-r r:1 -n 8 --prefix p --wait-replicas 1 --connect-ms 900 ' ]
 	run -0 "$fanout" --once -f "$conf" -b other -p 4-7 -X c=2 \
 		--stage outbox-read=-e
 	[ "$(args outbox-read)" = '-t o -g g -F /kafka.properties -X a=1 -X b=x=y --first beginning -b other -p 4-7 -X c=2 --connect-ms 900 --batch 100 --batch-ms 7 -e ' ] ||
