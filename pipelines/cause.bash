@@ -28,6 +28,7 @@ kind_of() {
 note_death() {
 	local kind
 	say info "${labels[$1]}: pid ${pids[$1]}: $(describe "$1" "$2")"
+	(($2 == 0)) || figures_add qim_stage_deaths_total "${labels[$1]}" ",code=\"$2\"" 1
 	kind=$(kind_of "$1" "$2")
 	[[ $kind != fine && $phase != abandoned && $phase != killed ]] || return 0
 	[[ $1 != "$marks" || $phase == running ]] || return 0

@@ -35,6 +35,8 @@ source "$chain_lib/lock.bash" || exit 78
 source "$chain_lib/spawn.bash" || exit 78
 # shellcheck source=pipelines/cause.bash
 source "$chain_lib/cause.bash" || exit 78
+# shellcheck source=pipelines/figures.bash
+source "$chain_lib/figures.bash" || exit 78
 # shellcheck source=pipelines/run.bash
 source "$chain_lib/run.bash" || exit 78
 # shellcheck source=pipelines/supervise.bash

@@ -149,6 +149,7 @@ state_set() {
 	uptime
 	[[ $1 == "$state" ]] || state_since=$uptime_ms
 	state=$1
+	figures_changed
 	printf -v text '%s\n' "state=$state" "pid=$$" "since=$state_since" \
 		"began=$began_ms" "run=$run" "restarts=$restarts" \
 		"prom=$prom_folder" "chain=$chain_label" "cause=${last_cause//$'\n'/ }"

@@ -124,6 +124,7 @@ next_death() {
 # await: waits for something to happen; sets `what` and `status`.
 await() {
 	local pid
+	figures_beat
 	next_death
 	what=
 	[[ -n $pid ]] || return 0
@@ -276,6 +277,7 @@ run_once() {
 		stage_indices+=("$i")
 	done
 	uptime
+	figures_add qim_chain_starts_total supervisor '' 1
 	run=$((run + 1)) run_ms=$uptime_ms ready='' phase=running deadline=0
 	cause='' cause_status='' cause_is_hard='' cause_pid='' abandoned=0 pids=() soft=()
 	if ! make_pipes; then
@@ -297,6 +299,7 @@ run_once() {
 	fi
 	close_pipes
 	watch "${stage_indices[@]}"
+	figures_take
 	close_fds "$ready_read"
 	ready_read=
 	watch_keep

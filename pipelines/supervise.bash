@@ -34,6 +34,7 @@ settings() {
 	[[ -z ${opt[--log]-} ]] || file=${opt[--log]}/current
 	say_file=$file
 	chain_label
+	figures_name
 	back_ms=$back_least
 }
 
@@ -145,7 +146,7 @@ quit() {
 	[[ -z $own_pid ]] || { exec {say_fd}>&-; say_fd=$err_fd; }
 	deadline_in 2000
 	until is_due || [[ " ${alive[*]} " != *" own "* &&
-		" ${alive[*]} " != *" notify "* ]]; do
+		" ${alive[*]} " != *" notify "* ]] && figures_done; do
 		[[ -n $timer_pid ]] || timer_start
 		await
 	done
@@ -288,15 +289,19 @@ take_over() {
 	state_read && [[ ${saw[state]} != ended* ]] &&
 		((saw[since] <= uptime_ms)) || return 0
 	last_cause="supervisor ${saw[pid]}, before this one, was killed while ${saw[state]}"
+	# What the stages of its last run have said is to be summed up yet.
+	[[ ${saw[state]} == waiting ]] || figures_taken=()
 	orphans
 	say warning "$last_cause${left[*]:+: waits for its processes ${left[*]}}"
 	deadline_in "$drain_ms"
 	until ((${#left[@]} == 0 || stops > 0)) || is_due; do
+		figures_beat
 		sleep 0.1
 		orphans
 	done
 	deadline=0
 	kill_orphans
+	figures_take
 	((stops == 0)) || quit 0
 }
 
@@ -329,6 +334,7 @@ supervise() {
 	exec {err_fd}>&2 2>/dev/null
 	say_fd=$err_fd
 	own_log_start
+	figures_begin
 	take_over
 	while :; do
 		run_once

@@ -82,10 +82,12 @@ page_names() {
 		grep '^\.It Li' | grep -o 'qim_[a-z0-9_]*' | sort
 }
 
-@test "the page qim-figures and the programs have the same figures" {
+@test "the page qim-figures, the programs and the supervisor have the same figures" {
 	for name in $stages; do
 		run try_stage "$name" --prom prom
 	done
+	run -69 "$qim_root/pipelines/fanout" --once --prom prom --lock-dir locks \
+		-b localhost:1 -t o -d d -g g --connect-ms 300
 	"$qim_root/tests/lib/prom-check.py" prom/*.prom | cut -d ' ' -f 1 >written
 	page_names | diff - written
 }
