@@ -250,10 +250,10 @@ became_ready() {
 	uptime
 	ready=1
 	ready_ms=$uptime_ms
+	# First the state: who has read the line finds it there.
+	[[ $phase != running ]] || state_set ready
 	say notice "ready: run $run, $((uptime_ms - run_ms)) ms after its start"
-	[[ $phase == running ]] || return 0
-	state_set ready
-	notify --ready
+	[[ $phase != running ]] || notify --ready
 }
 
 # watch_keep: the lines of dead stages are all there before the cause is named;
