@@ -94,9 +94,7 @@ golden() {
 }
 
 @test "a reader that is gone is 75, a full disk 74" {
-	run -75 --separate-stderr bash -c '
-		{ sleep 0.5; stream-dump <"$1"; } | true; exit "${PIPESTATUS[0]}"' \
-		_ "$(golden records.qim)"
+	run -75 --separate-stderr to_nobody stream-dump <"$(golden records.qim)"
 	expect_message 'stream-dump: error: output: the reader is gone'
 	run -74 bash -c 'stream-dump <"$1" >/dev/full' _ "$(golden records.qim)"
 	expect_message 'stream-dump: error: write to fd 1: No space left on device'
@@ -172,8 +170,8 @@ while "SigCgt" not in open(f"/proc/{p.pid}/status").read() or not int(
         [l for l in open(f"/proc/{p.pid}/status") if l.startswith("SigCgt")][0].split()[1], 16) >> 14 & 1:
     time.sleep(0.01)
 p.send_signal(signal.SIGTERM); time.sleep(0.2); assert p.poll() is None
-p.send_signal(signal.SIGTERM)
-assert p.wait(5) == 75
+p.send_signal(signal.SIGINT) # two of one signal may be one
+assert p.wait(30) == 75
 EOF
 }
 

@@ -16,9 +16,13 @@ teardown_file() {
 	[ "$(wc -l <"$BATS_TEST_TMPDIR/out")" -eq 1 ]
 	grep -Eqx '127\.0\.0\.1:[0-9]+(,127\.0\.0\.1:[0-9]+){2}' \
 		"$BATS_TEST_TMPDIR/out"
-	[ "$(readlink /proc/$pid/fd/1)" = /dev/null ]
+	wait_until 10 is_output_closed "$pid"
 	kill -TERM "$pid"
 	wait "$pid"
+}
+
+is_output_closed() {
+	[ "$(readlink "/proc/$1/fd/1")" = /dev/null ]
 }
 
 @test "INT ends it with 0 too" {
@@ -196,7 +200,6 @@ topic_has_partitions() {
 @test "an output that takes nothing: 74, that nobody reads: 75" {
 	run -74 bash -c 'broker-mock >/dev/full'
 	expect_message 'broker-mock: error: write to fd 1'
-	run -75 bash -c '(sleep 0.3; exec broker-mock) | true
-		exit ${PIPESTATUS[0]}'
+	run -75 to_nobody broker-mock
 	expect_message 'broker-mock: error: output: the reader is gone'
 }

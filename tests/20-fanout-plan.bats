@@ -280,8 +280,7 @@ EOF
 @test "a reader that is gone is 75, a full disk 74" {
 	records "$(message '{payload: ("x" * 200000)}')" >in
 	# shellcheck disable=SC2016
-	run -75 --separate-stderr bash -c \
-		'fanout-plan <in | true; exit "${PIPESTATUS[0]}"'
+	run -75 --separate-stderr to_nobody fanout-plan <in
 	expect_message 'fanout-plan: error: output: the reader is gone'
 	run -74 --separate-stderr bash -c 'fanout-plan <in >/dev/full'
 	expect_message 'fanout-plan: error: write to fd 1: No space left on device'

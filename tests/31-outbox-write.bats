@@ -191,8 +191,8 @@ topic() {
 	mock --topic-error gone=UNKNOWN_TOPIC_OR_PART \
 		--topic-error secret=TOPIC_AUTHORIZATION_FAILED
 	run -69 --separate-stderr outbox-write -b "$MOCK_BROKERS" -t gone \
-		--connect-ms 300 </dev/null
-	expect_message 'topic gone: not within 300 ms: Broker: Unknown topic or partition'
+		--connect-ms 2000 </dev/null
+	expect_message 'topic gone: not within 2000 ms: Broker: Unknown topic or partition'
 	run -77 --separate-stderr outbox-write -b "$MOCK_BROKERS" -t secret \
 		</dev/null
 	expect_message 'topic secret: Broker: Topic authorization failed'
@@ -228,6 +228,10 @@ topic() {
 	expect_message 'outbox-write: error: read of fd 0: Is a directory'
 }
 
+is_written() {
+	[ "$(kcat -C -b "$MOCK_BROKERS" -t outbox -e -q -f x)" = x ]
+}
+
 @test "TERM and INT: what was read is delivered, 75 as input is left" {
 	local signal pid status
 	mkfifo "$BATS_TEST_TMPDIR/pipe"
@@ -240,8 +244,7 @@ topic() {
 		pid=$!
 		exec 9>"$BATS_TEST_TMPDIR/pipe"
 		message 1 >&9
-		wait_until 10 test -n "$(timeout 5 kcat -C -b "$MOCK_BROKERS" \
-			-t outbox -c 1 -f x)"
+		wait_until 20 is_written
 		kill "-$signal" "$pid"
 		status=0
 		wait "$pid" || status=$?
@@ -257,7 +260,7 @@ topic() {
 	outbox-write -b 127.0.0.1:1 -t outbox </dev/null \
 		2>"$BATS_TEST_TMPDIR/err" 3>&- &
 	pid=$!
-	sleep 0.5
+	wait_until 10 has_handlers "$pid"
 	kill -TERM "$pid"
 	wait "$pid" || status=$?
 	[ "$status" -eq 75 ]

@@ -446,21 +446,15 @@ done_is() {
 	[ "${#lines[@]}" = 2 ]
 }
 
-# catches_term PID: it has its signal handlers.
-catches_term() {
-	local mask
-	mask=$(sed -n 's/^SigCgt:\t//p' "/proc/$1/status")
-	(((0x$mask >> 14) & 1))
-}
-
 @test "TERM: it stops between two steps, tells so, and starts again" {
 	messages 1 3000 | fill
 	local pid
 	kill -STOP "$(redis_pid a)"
-	trim --box-count 10 --bodies 10 >line &
+	mailbox-trim -n 4 -r "$R" -t dispatch --box-count 10 --bodies 10 \
+		>line 3>&- &
 	pid=$!
-	wait_until 10 catches_term "$(pgrep -P "$pid" mailbox-trim || echo "$pid")"
-	kill -TERM "$(pgrep -P "$pid" mailbox-trim || echo "$pid")"
+	wait_until 10 has_handlers "$pid"
+	kill -TERM "$pid"
 	kill -CONT "$(redis_pid a)"
 	wait "$pid"
 	run -0 jq -c '.complete' line
@@ -609,11 +603,7 @@ loses_some() {
 
 @test "the reader of the summary gone: 75" {
 	messages 1 3 | fill
-	{
-		sleep 0.2
-		trim --box-count 1 || echo $? >status
-	} | true
-	[ "$(cat status)" = 75 ]
+	run -75 to_nobody trim --box-count 1
 }
 
 @test "options: 64" {

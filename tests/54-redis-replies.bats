@@ -45,8 +45,8 @@ ends() {
 @test "OOM: nothing written, and on again once there is room; 75 if never" {
 	start a
 	redis_cli a CONFIG SET maxmemory 1
-	run -75 --separate-stderr applies --connect-ms 1000 < <(messages | stream)
-	expect_message 'nothing confirmed for 1000 ms: '
+	run -75 --separate-stderr applies --connect-ms 3000 < <(messages | stream)
+	expect_message 'nothing confirmed for 3000 ms: '
 	expect_message 'OOM command not allowed'
 	[ "$(redis_cli a DBSIZE)" = 0 ]
 	redis_cli a CONFIG SET maxmemory 0
@@ -80,7 +80,7 @@ is_busy() {
 	redis_cli a REPLICAOF NO ONE
 	goes_on a
 	redis_cli a REPLICAOF 127.0.0.1 1
-	run -75 --separate-stderr applies --connect-ms 500 < <(messages | stream)
+	run -75 --separate-stderr applies --connect-ms 3000 < <(messages | stream)
 	expect_message READONLY
 }
 
@@ -109,14 +109,15 @@ is_loading() {
 @test "LOADING" {
 	start a
 	run_waiting
-	redis_cli a EVAL "for i = 1, 60 do redis.call('set', i, ('x'):rep(2000)) end" 0
+	redis_cli a EVAL "for i = 1, 600 do redis.call('set', i, ('x'):rep(2000)) end" 0
 	redis_cli a CONFIG SET loading-process-events-interval-bytes 1024
 	redis_cli a CONFIG SET key-load-delay 100000
 	redis_cli a DEBUG RELOAD >/dev/null 2>&1 3>&- &
 	wait_until 10 is_loading
 	waits_out 'LOADING Redis is loading the dataset in memory'
+	redis_cli a CONFIG SET key-load-delay 0
 	wait_until 20 is_loaded
-	redis_cli a EVAL "for i = 1, 60 do redis.call('del', i) end" 0
+	redis_cli a EVAL "for i = 1, 600 do redis.call('del', i) end" 0
 	goes_on a
 }
 

@@ -18,7 +18,7 @@ start() {
 }
 
 apply() {
-	mailbox-apply -n 4 -r "$R" --connect-ms 10000 "$@"
+	mailbox-apply -n 4 -r "$R" --connect-ms 60000 "$@"
 }
 
 # The same for `run`, which can't take what isn't text.

@@ -59,6 +59,28 @@ wait_until() {
 	done
 }
 
+# has_handlers PID: it is a program by now, and has its handler for TERM.
+has_handlers() {
+	local name mask
+	{
+		read -r _ name
+		mask=$(sed -n 's/^SigCgt:[[:space:]]*//p')
+	} <"/proc/$1/status"
+	[[ $name != bash ]] && (((0x$mask >> 14) & 1))
+}
+
+# to_nobody command...: its stdout is a pipe whose reader has gone already.
+to_nobody() {
+	local pipe=$BATS_TEST_TMPDIR/nobody reader writer status=0
+	mkfifo "$pipe"
+	exec {reader}<>"$pipe"
+	exec {writer}>"$pipe" {reader}>&-
+	rm "$pipe"
+	"$@" >&"$writer" {writer}>&- || status=$?
+	exec {writer}>&-
+	return "$status"
+}
+
 # expect_message TEXT: TEXT is in what the last `run` saw on stderr (with
 # --separate-stderr) or in its output.
 expect_message() {
