@@ -22,11 +22,18 @@ setup() {
 	proxy_set all reset
 	proxy_clear all
 	wait_until 10 has_count a connections 0
+	wait_until 10 server_is_idle
 	before=$(wc -l <"$(scope_dir)/echo/out")
 }
 
 has_count() {
 	[ "$(proxy_count "$1" "$2")" = "$3" ]
+}
+
+# It has said the end of each connection, also of those of an earlier test.
+server_is_idle() {
+	awk '/^open/ { open++ } /^(end|reset) / { open-- } END { exit open }' \
+		"$(scope_dir)/echo/out"
 }
 
 # What the server said in this test.

@@ -448,12 +448,12 @@ has_begun() {
 	mkdir "$TMPDIR"
 	export TMPDIR
 	for moment in 0.02 0.05 0.1 0.15 0.2 0.3 starting ready draining waiting; do
-		b=$MOCK_BROKERS
+		b=$MOCK_BROKERS ms=30000
 		# Nobody listens there: 69.
-		[[ $moment != waiting ]] || b=127.0.0.1:1
+		[[ $moment != waiting ]] || b=127.0.0.1:1 ms=500
 		start "$fanout" --lock-dir "$locks" -b "$b" -t outbox \
 			-d dispatch -g g -n 4 --first beginning \
-			--connect-ms 2000 --back-off 60000-60000 \
+			--connect-ms "$ms" --back-off 60000-60000 \
 			--tap "fanout-plan=$BATS_TEST_TMPDIR/tap"
 		case $moment in
 		0.*) sleep "$moment" ;;

@@ -36,6 +36,11 @@ value() {
 		index($0, labels) { print $NF }' "$2"
 }
 
+# value_is VALUE NAME FILE
+value_is() {
+	[ "$(value "${@:2}")" = "$1" ]
+}
+
 # messages COUNT: a stream of records, all in one batch.
 messages() {
 	jq -cn "[range($1) | {message_id: \"m\\(.)\", conversation_id: \"c\",
@@ -176,10 +181,10 @@ names_in() {
 	fanout-plan --prom prom --stats stats <in >pipe 2>err 7>&- &
 	pid=$!
 	wait_until 10 test -s prom/qim-fanout-plan.prom
-	rm prom/*
+	rm prom/*.prom
 	wait_until 10 test -s prom/qim-fanout-plan.prom
 	wait_until 10 bash -c '(($(wc -l <stats) > 2))'
-	[ "$(value qim_in_records_total prom/*.prom)" = 4000 ]
+	wait_until 20 value_is 4000 qim_in_records_total prom/qim-fanout-plan.prom
 	[ "$(value qim_batches_total prom/*.prom)" = 1 ]
 	cat <pipe >/dev/null 3>&- 7>&- &
 	reader=$!
@@ -227,7 +232,7 @@ names_in() {
 	pid=$!
 	exec 7>pipe
 	wait_until 10 test -s prom/qim-fanout-plan.prom
-	rm -rf prom
+	mv prom away # in one step, while it is written to
 	wait_until 10 grep -q 'No such file or directory: figures are dropped' err
 	mkdir prom
 	wait_until 10 test -s prom/qim-fanout-plan.prom
@@ -262,10 +267,11 @@ names_in() {
 	mkfifo pipe
 	for options in '' '--prom prom --stats stats'; do
 		# shellcheck disable=SC2086
-		fanout-plan $options <pipe >/dev/null &
+		fanout-plan $options <pipe >out &
 		pid=$!
 		exec 7>pipe
-		messages 10 | head -c 200 >&7
+		messages 10 | head -c 300 >&7
+		wait_until 10 test -s out
 		[[ -z $options ]] || wait_until 10 bash -c '(($(wc -l <stats) > 2))'
 		echo "$(ls "/proc/$pid/task" | grep -c .)" \
 			"$(ls "/proc/$pid/fd" | grep -c .)"

@@ -197,6 +197,7 @@ finds() {
 	finds 'left over: file' expect_nothing_left
 	rm tmp/file
 	QIM_FAULTS_RUN=$RUN sleep 60 3>&- &
+	wait_until 10 grep -qx sleep "/proc/$!/comm"
 	finds 'sleep 60' expect_nothing_left
 	kill $!
 	wait $! || true

@@ -100,7 +100,7 @@ run_unit() {
 	# The supervisor is strace's child.
 	kill -TERM "$(pgrep -P "$tracer")"
 	wait "$tracer"
-	grep -q '^STOPPING=1' notified
+	wait_until 10 grep -q '^STOPPING=1' notified
 	forbidden "$unit" || fail "$output"
 }
 
@@ -165,7 +165,7 @@ runit_folder() {
 		trap 'echo TERM >>notes; exit 0' TERM
 		echo "\$*" >>notes
 		echo "${1%@*}: notice: begins" >&2
-		until [[ -e code ]]; do sleep 0.05; done
+		until [[ -s code ]]; do sleep 0.05; done
 		read -r code <code && rm code && exit "\$code"
 	EOF
 	chmod +x "$BATS_TEST_TMPDIR/fake/${1%@*}"
