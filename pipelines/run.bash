@@ -133,6 +133,7 @@ await() {
 	case $what in
 	timer) [[ $pid != "$timer_pid" ]] || timer_pid= ;;
 	guard) guard_pid= ;;
+	notify) [[ $pid != "$notify_pid" ]] || notify_pid= ;;
 	own) own_log_died ;;
 	check) reload_checked "$status" ;;
 	esac

@@ -12,6 +12,7 @@ log_readers=() # of process I's stderr
 log_writers=()
 ready_read='' ready_write='' # offset-commit says on it that the stream flows
 marks_fd=
+notify_pid= # the last one, while it runs
 
 declare -A alive=() # pid → index of a process, or what else it is
 pids=()
@@ -135,14 +136,19 @@ become() {
 
 # notify --ready|--stopping|--reloading: tells systemd, where it wants to know.
 # As an assignment: systemd-notify has the latter two as options only from 253
-# on.
+# on. It doesn't overtake the one before, but waits no longer than quit does.
 notify() {
-	local word=${1#--}
+	local word=${1#--} i
 	[[ -n ${NOTIFY_SOCKET-} ]] || return 0
 	(
 		close_all_but
+		for ((i = 0; i < 50; i++)); do
+			[[ -n $notify_pid ]] && kill -0 "$notify_pid" || break
+			sleep 0.02
+		done
 		exec setpriv --pdeathsig KILL systemd-notify "${word^^}=1"
 	) </dev/null >/dev/null &
+	notify_pid=$!
 	alive[$!]=notify
 }
 
