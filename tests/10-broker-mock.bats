@@ -39,7 +39,7 @@ is_output_closed() {
 	[[ "$output" == *'topic "outbox" with 4 partitions'* ]]
 	[[ "$output" == *'topic "dispatch" with 64 partitions'* ]]
 	printf 'a:1\nb:2\n' | kcat -P -b "$MOCK_BROKERS" -t outbox -p 3 -K :
-	run -0 kcat -C -b "$MOCK_BROKERS" -t outbox -p 3 -e -q -f '%o %k=%s\n'
+	run -0 --separate-stderr kcat -C -b "$MOCK_BROKERS" -t outbox -p 3 -e -q -f '%o %k=%s\n'
 	[ "$output" = $'0 a=1\n1 b=2' ]
 }
 
@@ -74,7 +74,7 @@ is_output_closed() {
 	run -1 kcat -P -b "$MOCK_BROKERS" -t t -p 0 <<<first
 	[[ "$output" == *'Topic authorization failed'* ]]
 	run -0 kcat -P -b "$MOCK_BROKERS" -t t -p 0 <<<second
-	run -0 kcat -C -b "$MOCK_BROKERS" -t t -p 0 -e -q
+	run -0 --separate-stderr kcat -C -b "$MOCK_BROKERS" -t t -p 0 -e -q
 	[ "$output" = second ]
 	# By number, and one kind after the other.
 	start_mock -t t:1 --error produce=29 --error produce=MSG_SIZE_TOO_LARGE
@@ -105,7 +105,7 @@ produce_one() {
 	for _ in 1 2 3; do
 		run ! produce_one bad
 	done
-	run -0 kcat -C -b "$MOCK_BROKERS" -t t -p 0 -e -q
+	run -0 --separate-stderr kcat -C -b "$MOCK_BROKERS" -t t -p 0 -e -q
 	[ "$output" = good ]
 }
 

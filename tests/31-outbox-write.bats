@@ -38,7 +38,7 @@ topic() {
 @test "each line is a record: msgpack, keyed by its conversation, in order" {
 	mock
 	{ message 1; message 2; message 3; } | write_lines
-	run -0 kcat -C -b "$MOCK_BROKERS" -t outbox -e -q -f '%k %p %o\n'
+	run -0 --separate-stderr kcat -C -b "$MOCK_BROKERS" -t outbox -e -q -f '%k %p %o\n'
 	[ "${#lines[@]}" -eq 3 ]
 	[[ "${lines[0]}" == 'c1 '*' 0' && "${lines[2]}" == 'c1 '*' 2' ]]
 	run -0 topic

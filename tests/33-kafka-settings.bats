@@ -223,7 +223,7 @@ contradiction() {
 }
 
 end_of_topic() {
-	run -0 kcat -Q -b "$MOCK_BROKERS" -t outbox:0:-1
+	run -0 --separate-stderr kcat -Q -b "$MOCK_BROKERS" -t outbox:0:-1
 	[ "$output" = "outbox [0] offset $1" ]
 }
 

@@ -279,15 +279,19 @@ has_stopped() {
 	[ "$(stream-dump <out | jq -s 'map(.out // 0) | add')" = 30000 ]
 }
 
+has_connections() {
+	[ "$(redis_cli a CLIENT LIST TYPE normal | grep -c 'cmd=get')" = "$1" ]
+}
+
 @test "as many connections as asked for, no more than partitions" {
 	start a
 	feed <(messages | head -n 2; echo '{"wait":"go"}') --connections 16
-	[ "$(redis_cli a CLIENT LIST TYPE normal | grep -c 'cmd=get')" = 4 ]
+	wait_until 10 has_connections 4
 	touch go
 	wait "$PID"
 	rm go
 	feed <(messages | head -n 2; echo '{"wait":"go"}')
-	[ "$(redis_cli a CLIENT LIST TYPE normal | grep -c 'cmd=get')" = 2 ]
+	wait_until 10 has_connections 2
 	touch go
 	wait "$PID"
 	run -64 apply --connections 17

@@ -393,7 +393,7 @@ start_mailbox() {
 	redis=unix:$REDIS_SOCKET prefix=$(unique rewind)
 	messages | outbox-write -b "$MOCK_BROKERS" -t outbox
 	start_both
-	wait_until 20 has_entries 180
+	wait_until 60 has_entries 180
 	boxes >"$BATS_TEST_TMPDIR/first"
 	kill "$fanout_pid" "$mailbox_pid"
 	wait "$fanout_pid"
@@ -402,7 +402,7 @@ start_mailbox() {
 		xargs redis-cli -s "$REDIS_SOCKET" DEL
 	has_entries 0
 	start_mailbox
-	wait_until 20 has_entries 180
+	wait_until 60 has_entries 180
 	kill "$mailbox_pid"
 	wait "$mailbox_pid"
 	boxes | cmp - "$BATS_TEST_TMPDIR/first"
@@ -458,13 +458,13 @@ has_begun() {
 		case $moment in
 		0.*) sleep "$moment" ;;
 		draining)
-			wait_until 20 state_is ready
+			wait_until 60 state_is ready
 			kill -STOP "$(sed -n 's/^process=\([0-9]*\) offset-commit$/\1/p' "$locks/fanout:g/state")"
 			kill "$supervisor"
 			wait_until 20 state_is draining
 			;;
 		starting) wait_until 20 has_begun ;;
-		*) wait_until 20 state_is "$moment" ;;
+		*) wait_until 60 state_is "$moment" ;;
 		esac
 		kill -9 "$supervisor"
 		wait "$supervisor" || true

@@ -107,7 +107,7 @@ three_messages() {
 	QIM_DEMO_TAMPER='sleep 60' env --default-signal=INT setsid "$demo" \
 		"$input" >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
 	pid=$!
-	wait_until 20 pgrep -g "$pid" -x sleep
+	wait_until 60 pgrep -g "$pid" -x sleep
 	kill -INT -- "-$pid"
 	status=0
 	wait "$pid" || status=$?

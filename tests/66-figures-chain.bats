@@ -157,8 +157,10 @@ make_plan() {
 		--error produce=NOT_LEADER_FOR_PARTITION:3 \
 		--error offset-commit=COORDINATOR_LOAD_IN_PROGRESS:8
 	mkfifo pipe
+	# All records in each request, however slowly they come.
 	# shellcheck disable=SC2086
-	dispatch-produce -b "$MOCK_BROKERS" -t dispatch $show <pipe 3>&- |
+	dispatch-produce -b "$MOCK_BROKERS" -t dispatch -X linger.ms=1000 \
+		$show <pipe 3>&- |
 		offset-commit -b "$MOCK_BROKERS" -g g $show 3>&- &
 	exec 7>pipe
 	# Held open: the statistics come once a second.
