@@ -14,7 +14,9 @@
  *	flush		wait for the acks
  *	hang		flush, say so on stdout, wait for the end of stdin
  *
- * Ends with 1 and a line on stderr at the first error.
+ * Ends with 1 and a line on stderr at the first error.  When it has ended the
+ * markers of its transactions are in the log: a broker has answered a commit
+ * before it writes them.
  */
 #include <librdkafka/rdkafka.h>
 #include <stdarg.h>
@@ -184,12 +186,22 @@ set_property(rd_kafka_conf_t *conf, char *property)
 	return strcmp(property, "transactional.id") == 0;
 }
 
+static void
+start(const rd_kafka_conf_t *conf)
+{
+	char why[256];
+
+	producer = rd_kafka_new(
+	    RD_KAFKA_PRODUCER, rd_kafka_conf_dup(conf), why, sizeof(why));
+	if (producer == NULL)
+		die("%s", why);
+}
+
 int
 main(int argc, char **argv)
 {
 	rd_kafka_conf_t *conf = rd_kafka_conf_new();
 	bool transactional = false;
-	char why[256];
 	int option;
 
 	while ((option = getopt(argc, argv, "X:")) == 'X')
@@ -199,14 +211,18 @@ main(int argc, char **argv)
 	set(conf, "bootstrap.servers", argv[optind]);
 	topic = argv[optind + 1];
 	rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
-	producer = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof(why));
-	if (producer == NULL)
-		die("%s", why);
+	start(conf);
 	if (transactional)
 		check(rd_kafka_init_transactions(producer, TIMEOUT_MS), "init");
 	for (int i = optind + 2; i < argc; i++)
 		do_step(argv[i]);
 	flush();
 	rd_kafka_destroy(producer);
+	if (transactional) { /* the next one waits for the last one's end */
+		start(conf);
+		check(rd_kafka_init_transactions(producer, TIMEOUT_MS), "end");
+		rd_kafka_destroy(producer);
+	}
+	rd_kafka_conf_destroy(conf);
 	return 0;
 }
