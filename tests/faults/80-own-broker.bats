@@ -41,7 +41,7 @@ small_disk() {
 	daemon_start "$at" '' unshare -rm bash -c \
 		'mount -t tmpfs -o size=64m none "$0" && echo yes && exec sleep infinity' \
 		"$at/data"
-	wait_until 10 test -s "$at/out"
+	wait_until 30 test -s "$at/out"
 	echo "/proc/$(daemon_pid "$at")/root$at/data" >"$BATS_FILE_TMPDIR/disk.path"
 }
 
@@ -119,14 +119,12 @@ tls_lines() {
 	printf '%s\n' security.protocol=ssl "ssl.ca.location=$TLS/$1.crt"
 }
 
-# forbidden CHAIN TEXT topic|group NAME read|write: to its user, for a while. The
-# broker has taken a rule back before it goes by it.
+# forbidden CHAIN TEXT topic|group NAME read|write: to its user, for a while.
 forbidden() {
 	fault "$1: $5 of $4 is forbidden"
 	kafka_admin deny "$3" "$4" User:chain "$5"
 	expect_stop "$1" 77 "$2"
 	kafka_admin undeny "$3" "$4" User:chain "$5"
-	sleep 1
 	chains_start "$1"
 }
 

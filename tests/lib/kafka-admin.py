@@ -8,7 +8,8 @@ encoding, all still accepted by Kafka 4.1), one connection a request.
 kafka-admin.py BROKERS create NAME:PARTITIONS[:REPLICATION]... [config=value]...
     returns once every broker that lives knows a leader for each partition
 kafka-admin.py BROKERS grow NAME:PARTITIONS...    to so many, the same way
-kafka-admin.py BROKERS delete TOPIC...
+kafka-admin.py BROKERS delete TOPIC...            returns once none of them
+                                                  knows it any more
 kafka-admin.py BROKERS brokers                    id, one a line
 kafka-admin.py BROKERS topic [TOPIC]              topic partition leader
                                                   replicas isr
@@ -32,7 +33,7 @@ kafka-admin.py BROKERS grant|deny|undeny topic|group NAME PRINCIPAL
                        all|read|write             rules; undeny drops one
 
 Errors that pass (no leader yet, coordinator loading, ...) are retried for
-KAFKA_ADMIN_SECONDS, 15 unless it is set. Exit status 0, or 1 with one line.
+KAFKA_ADMIN_SECONDS, 60 unless it is set. Exit status 0, or 1 with one line.
 """
 import os
 import socket
@@ -56,12 +57,25 @@ NOTHING_TO_DO = 84      # ELECTION_NOT_NEEDED
 class KafkaError(Exception):
     def __init__(self, code, what):
         super().__init__(f"{what}: {NAMES.get(code, 'error')} ({code})")
+        self.code = code
         self.passing = code in PASSING
 
 
 def check(code, what):
     if code:
         raise KafkaError(code, what)
+
+
+UNKNOWN_TOPIC, TIMED_OUT, TOPIC_EXISTS, BAD_PARTITIONS, NO_GROUP = 3, 7, 36, 37, 69
+answers_lost = False    # what was asked may have been done nevertheless
+
+
+def check_change(code, what, done):
+    """What is asked again, its answer lost, may find that it is done."""
+    global answers_lost
+    answers_lost |= code == TIMED_OUT
+    if code != done or not answers_lost:
+        check(code, what)
 
 
 # Writing: each returns bytes.
@@ -107,14 +121,19 @@ ANSWER_SECONDS = 10
 
 def call(address, key, version, body):
     """One request on a connection of its own; returns a Reader."""
+    global answers_lost
     with socket.create_connection(address, ANSWER_SECONDS) as s:
         message = i16(key) + i16(version) + i32(1) + text("test") + body
-        s.sendall(i32(len(message)) + message)
-        with s.makefile("rb") as f:
-            head = f.read(4)
-            data = f.read(*struct.unpack(">i", head)) if head else b""
-    if not data:
-        raise ConnectionError("%s:%d closed the connection" % address)
+        try:
+            s.sendall(i32(len(message)) + message)
+            with s.makefile("rb") as f:
+                head = f.read(4)
+                data = f.read(*struct.unpack(">i", head)) if head else b""
+            if not data:
+                raise ConnectionError("%s:%d closed the connection" % address)
+        except OSError:
+            answers_lost = True
+            raise
     r = Reader(data)
     r.i32()
     return r
@@ -197,7 +216,7 @@ def create(cluster, *args):
         wanted) + i32(10000) + i8(0))
     r.i32()
     for name, code, why in r.array(lambda: (r.text(), r.i16(), r.text())):
-        check(code, f"{name}: {why}" if why else name)
+        check_change(code, f"{name}: {why}" if why else name, TOPIC_EXISTS)
     patiently(known_everywhere, cluster, [t[0] for t in wanted])
 
 
@@ -208,7 +227,7 @@ def grow(cluster, *args):
         i32(10000) + i8(0))
     r.i32()
     for name, code, why in r.array(lambda: (r.text(), r.i16(), r.text())):
-        check(code, f"{name}: {why}" if why else name)
+        check_change(code, f"{name}: {why}" if why else name, BAD_PARTITIONS)
     patiently(known_everywhere, cluster, [t[0] for t in wanted],
               [int(t[1]) for t in wanted])
 
@@ -230,7 +249,23 @@ def delete(cluster, *topics):
     r = cluster.any(20, 1, array(text, topics) + i32(10000))
     r.i32()
     for name, code in r.array(lambda: (r.text(), r.i16())):
-        check(code, name)
+        check_change(code, name, UNKNOWN_TOPIC)
+    patiently(known_nowhere, cluster, topics)
+
+
+def known_nowhere(cluster, names):
+    brokers, _ = cluster.metadata([])
+    for address in brokers.values():
+        for name in names:
+            try:
+                cluster.metadata([name], address)
+            except OSError:
+                break   # it has died
+            except KafkaError as error:
+                if error.code == UNKNOWN_TOPIC:
+                    continue
+                raise
+            raise KafkaError(TIMED_OUT, f"{name} is still there")
 
 
 def brokers(cluster):
@@ -375,7 +410,7 @@ def forget(cluster, group):
     r = call(cluster.coordinator(group), 42, 0, array(text, [group]))
     r.i32()
     for name, code in r.array(lambda: (r.text(), r.i16())):
-        check(code, name)
+        check_change(code, name, NO_GROUP)
 
 
 # Rules about what a principal may do; what is denied is denied whatever is
@@ -407,16 +442,28 @@ def deny(cluster, *args):
 
 
 def undeny(cluster, *args):
+    """Returns once the brokers go by it."""
     r = cluster.any(31, 1, array(lambda a: acl(DENY, *a), [args]))
     r.i32()
     for code, why, found in r.array(lambda: (r.i16(), r.text(), r.array(
             lambda: (r.i16(), r.text(), r.i8(), r.text(), r.i8(), r.text(),
                      r.text(), r.i8(), r.i8())))):
         check(code or len(found) - 1, why or "no such rule")
+    patiently(not_denied, cluster, args)
+
+
+def not_denied(cluster, args):
+    for address in cluster.metadata([])[0].values():
+        r = call(address, 29, 1, acl(DENY, *args))
+        r.i32()
+        code, why = r.i16(), r.text()
+        check(code, why)
+        if r.i32() > 0:
+            raise KafkaError(TIMED_OUT, "it is still denied")
 
 
 def patiently(what, *args):
-    end = time.monotonic() + float(os.environ.get("KAFKA_ADMIN_SECONDS", 15))
+    end = time.monotonic() + float(os.environ.get("KAFKA_ADMIN_SECONDS", 60))
     while True:
         try:
             return what(*args)
