@@ -3,13 +3,13 @@
 # sent, in peace and with stages killed; tests/faults kills them under load.
 
 bats_require_minimum_version 1.5.0
+export BATS_TEST_TIMEOUT=1800 # looked at before setup
 load ../lib/common
 load ../lib/kafka
 load ../lib/redis
 load ../lib/chains
 
 setup() {
-	export BATS_TEST_TIMEOUT=600
 	messages=60000
 	[[ ${QIM_FAULTS:-short} == short ]] || messages=200000
 	need_kafka 3
@@ -22,7 +22,7 @@ setup() {
 }
 
 teardown() {
-	touch "$RUN/stop"
+	end_chains
 	redis_stop whole-a
 	redis_stop whole-b
 }

@@ -27,8 +27,11 @@ keep_running() {
 	while [[ ! -e $RUN/stop ]]; do
 		"${chain[@]}" >>"$RUN/$name.log" 2>&1 &
 		echo $! >"$RUN/$name.pid"
+		# Or it is told by nobody: stop_chains has looked before.
+		[[ ! -e $RUN/stop ]] || kill $! 2>/dev/null || true
 		status=0
 		wait $! || status=$?
+		rm -f "$RUN/$name.pid"
 		echo "-- $name ended: $status" >>"$RUN/$name.log"
 		case $status in
 		0 | 69 | 71 | 74 | 75 | 143) ;; # 143: told to stop at its start
@@ -58,9 +61,13 @@ stage_pid() {
 }
 
 # kill_stage CHAIN STAGE: -9, as soon as it is there. Fails where it never is.
+# Of a chain that ends it may have gone between a look and the other.
 kill_stage() {
+	wait_until 60 kill_found "$1" "$2"
+}
+
+kill_found() {
 	local pid
-	wait_until 60 stage_pid "$1" "$2" || return
 	pid=$(stage_pid "$1" "$2" | head -n 1)
 	[[ -n $pid ]] && kill -9 "$pid"
 }
@@ -75,6 +82,15 @@ stop_chains() {
 		[[ ! -e $RUN/$name.fatal ]] ||
 			fail "$name: exit $(cat "$RUN/$name.fatal"):" \
 				"$(tail -n 5 "$RUN/$name.log")" || return
+	done
+}
+
+# end_chains: whatever of them a test that has failed left, in teardown.
+end_chains() {
+	local file
+	touch "$RUN/stop"
+	for file in "$RUN"/{fanout,mailbox}*.pid; do
+		[[ ! -s $file ]] || kill "$(<"$file")" 2>/dev/null || true
 	done
 }
 
