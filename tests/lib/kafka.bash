@@ -28,12 +28,6 @@ kafka_admin() {
 	python3 -ES "$qim_root/tests/lib/kafka-admin.py" "$KAFKA_BROKERS" "$@"
 }
 
-# kafka_java CLASS args...: one of Kafka's own tools (1 to 2 s to start).
-kafka_java() {
-	java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
-		-cp "$(kafka_jars)/*" "$@"
-}
-
 # Brokers write much and wait for none of it to be kept: tmpfs where there is
 # a roomy one (containers often have 64 MiB).
 kafka_data_parent() {
@@ -54,7 +48,8 @@ kafka_write_node() {
 	mkdir -p "$dir" "$data"
 	# A broker that is killed is fenced after session.timeout (9 s unless
 	# set): 6 s still bears a busy machine and shortens every fault test.
-	# Compaction looks for work every 15 s unless told.
+	# Compaction looks for work every 15 s unless told. Leaders move when a
+	# test has them move, and not back, every five minutes, while it runs.
 	cat >"$dir/server.properties" <<-EOF
 		process.roles=broker,controller
 		node.id=$node
@@ -75,6 +70,7 @@ kafka_write_node() {
 		broker.session.timeout.ms=6000
 		broker.heartbeat.interval.ms=1000
 		log.cleaner.backoff.ms=200
+		auto.leader.rebalance.enable=false
 	EOF
 	if [[ -e $dir/proxy-port ]]; then
 		cat >>"$dir/server.properties" <<-EOF
@@ -101,6 +97,7 @@ kafka_uuid() {
 
 kafka_run_node() {
 	local dir=$KAFKA_DIR/$1 jars
+	kafka_harms
 	jars=$(kafka_jars)
 	[[ ! -e $dir/out ]] || cat "$dir/out" >>"$dir/out.before"
 	rm -f "$dir/out"
@@ -109,6 +106,11 @@ kafka_run_node() {
 		-cp "$jars/*" \
 		"-Dlog4j2.configurationFile=$qim_root/tests/kafka/log4j2.properties" \
 		kafka.Kafka "$dir/server.properties"
+}
+
+# kafka_harms: what is in sync isn't known until kafka_repair has looked.
+kafka_harms() {
+	: >"$KAFKA_DIR/harmed"
 }
 
 kafka_nodes() {
@@ -188,7 +190,7 @@ kafka_start() {
 		kafka_run_node "$n"
 	done
 	# shellcheck disable=SC2119
-	if ! wait_until 90 kafka_is_up_or_dead || ! kafka_is_up; then
+	if ! wait_until 180 kafka_is_up_or_dead || ! kafka_is_up; then
 		grep -hm 5 -E 'ERROR|FATAL|Exception|Error' \
 			"$KAFKA_DIR"/[123]/{out,err} >&2
 		kafka_end_nodes
@@ -222,15 +224,18 @@ kafka_pid() {
 # kafka_kill N: kill -9. kafka_term N: an orderly stop, its leaders move first.
 # Both return when it is gone.
 kafka_kill() {
+	kafka_harms
 	daemon_signal "$KAFKA_DIR/$1" KILL
 }
 
 kafka_term() {
+	kafka_harms
 	daemon_signal "$KAFKA_DIR/$1" TERM
 }
 
 # kafka_pause N, kafka_resume N: SIGSTOP and SIGCONT.
 kafka_pause() {
+	kafka_harms
 	daemon_signal "$KAFKA_DIR/$1" STOP
 }
 
@@ -246,10 +251,10 @@ kafka_restart() {
 }
 
 # kafka_wait_isr [TOPIC]...: until all brokers are up and all replicas of these
-# topics (of all) are in sync; 60 s.
+# topics (of all) are in sync; 120 s.
 # shellcheck disable=SC2120  # tests pass topics
 kafka_wait_isr() {
-	wait_until 60 kafka_is_up "$@"
+	wait_until 120 kafka_is_up "$@"
 }
 
 # kafka_leader TOPIC PARTITION: the node; -1 while there is none.
@@ -335,19 +340,18 @@ kafka_elect() {
 }
 
 kafka_repair() {
-	local n repaired=
+	local n
 	proxy_clear brokers || return
 	for n in $(kafka_nodes); do
 		if ! kafka_pid "$n" >/dev/null; then
 			kafka_run_node "$n"
-			repaired=1
 		elif [[ $(ps -o stat= -p "$(kafka_pid "$n")") == T* ]]; then
 			kafka_resume "$n"
-			repaired=1
 		fi
 	done
+	[[ -e $KAFKA_DIR/harmed ]] || return 0
 	# shellcheck disable=SC2119
-	[[ -z $repaired ]] || kafka_wait_isr
+	kafka_wait_isr && rm "$KAFKA_DIR/harmed"
 }
 
 kafka_ensure() {
