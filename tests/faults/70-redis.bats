@@ -58,7 +58,7 @@ busy() {
 	fault 'a script that runs on and on'
 	redis_cli fault-a CONFIG SET busy-reply-threshold 20
 	redis_cli fault-a EVAL 'while true do end' 0 >/dev/null 2>&1 3>&- &
-	wait_until 10 is_busy fault-a
+	wait_until 30 is_busy fault-a
 	said 'BUSY '
 	outage 1
 	redis_cli fault-a SCRIPT KILL
@@ -130,7 +130,7 @@ fill_up() {
 
 no_space() {
 	fault 'no space left'
-	wait_until 20 fill_up
+	wait_until 30 fill_up
 	said 'MISCONF '
 	outage 1
 	rm "$disk/filler"
@@ -204,6 +204,19 @@ follow() {
 	wait_until 60 is_following "$1"
 }
 
+# is_ahead NAME OTHER: it has applied more.
+is_ahead() {
+	(($(applied "$1") > $(applied "$2")))
+}
+
+applied() {
+	redis_cli "$1" EVAL "local sum = 0
+		for _, k in ipairs(redis.call('keys', 'qim:{*}:mark')) do
+			sum = sum + redis.call('zrange', k, 0, -1, 'withscores')[2]
+		end
+		return sum" 0
+}
+
 # The replica is cut off; after a while it is told to be the master, while the
 # chain still writes to the old one; then the old one goes, and comes back as a
 # replica that takes over again.
@@ -214,7 +227,8 @@ split_brain() {
 	follow fault-c fault-a
 	redis_cli fault-c REPLICAOF NO ONE
 	ln -sfn "$(redis_socket fault-c)" "$RUN/a"
-	outage 1 5
+	outage 0 5
+	wait_until 30 is_ahead fault-a fault-c
 	redis_cli fault-a CLIENT KILL TYPE normal
 	rewinds
 	caught_up 60 'two masters'
