@@ -5,6 +5,7 @@
 # shellcheck disable=SC2030,SC2031,SC2034,SC2154
 
 bats_require_minimum_version 1.5.0
+export BATS_TEST_TIMEOUT=600 # looked at before setup
 load ../lib/common
 load ../lib/kafka
 load ../lib/produce
@@ -15,13 +16,12 @@ setup_file() {
 }
 
 setup() {
-	export BATS_TEST_TIMEOUT=300
 	export QIM_FANOUT_PRODUCER_IDEMPOTENCE=false
 	need_kafka 3
 }
 
 teardown() {
-	[[ -z ${runner:-} ]] || kill "$runner" 2>/dev/null || true
+	end_runs
 }
 
 @test "the check itself: a batch with a receipt that isn't there is found" {

@@ -10,7 +10,7 @@
 #	expect_all NAME		all has a receipt, and is in the topic
 #
 # Variables between them, and tests: brokers, for -b; options, for dispatch-produce;
-# plan, a file; runner, a pid.
+# plan, a file; runner and fault, pids, which end_runs ends.
 
 # shellcheck disable=SC2154  # set by lib/common
 
@@ -38,7 +38,17 @@ begin() {
 	plan=$BATS_FILE_TMPDIR/plan
 	brokers=$KAFKA_BROKERS
 	options=()
-	runner=
+	runner='' fault=
+}
+
+# end_runs: in teardown. What restarts brokers has ended before the next test
+# looks whether they are all up.
+end_runs() {
+	local pid
+	for pid in ${runner:-} ${fault:-}; do
+		kill "$pid" 2>/dev/null || true
+		wait "$pid" 2>/dev/null || true
+	done
 }
 
 checks() {
@@ -249,13 +259,13 @@ resets() {
 # offset). Leaders are elected again and again, a broker comes and goes, and
 # every run is a short one.
 fresh_producers() {
-	local fault
 	begin "fresh-$1"
 	options=(-X max.in.flight=5 -X linger.ms=0)
 	change_leaders 12 3>&- &
 	fault=$!
 	while kill -0 "$fault" 2>/dev/null && run_once -m 8; do :; done
 	wait "$fault"
+	fault=
 	start_all
 	expect_all 'fresh producers'
 	kafka_wait_isr

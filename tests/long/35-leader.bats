@@ -3,6 +3,7 @@
 # shellcheck disable=SC2030,SC2031,SC2034,SC2154
 
 bats_require_minimum_version 1.5.0
+export BATS_TEST_TIMEOUT=3600 # looked at before setup
 load ../lib/common
 load ../lib/kafka
 load ../lib/produce
@@ -13,13 +14,12 @@ setup_file() {
 }
 
 setup() {
-	export BATS_TEST_TIMEOUT=900
 	export QIM_FANOUT_PRODUCER_IDEMPOTENCE=false
 	need_kafka 3
 }
 
 teardown() {
-	[[ -z ${runner:-} ]] || kill "$runner" 2>/dev/null || true
+	end_runs
 }
 
 @test "a leader is killed, ten times" {
