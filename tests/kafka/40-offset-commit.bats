@@ -143,9 +143,9 @@ is_made_again() {
 	pid=$!
 	exec 7>"$BATS_TEST_TMPDIR/pipe"
 	cat "$first" >&7
-	wait_until 10 is_at '0 5'
+	wait_until 30 is_at '0 5'
 	kafka_delete_topics "$topic"
-	wait_until 20 is_made_again
+	wait_until 30 is_made_again
 	tail -c "+$(($(stat -c %s "$first") + 1))" "$all" >&7
 	exec 7>&-
 	wait "$pid" || status=$?
@@ -168,7 +168,7 @@ is_made_again() {
 	pid=$!
 	exec 7>"$BATS_TEST_TMPDIR/pipe"
 	made_up "$topic:5" | head -c -60 >&7
-	wait_until 10 compgen -G "$BATS_TEST_TMPDIR/locks/$group:$topic:$(<"$KAFKA_DIR/cluster-id"):*"
+	wait_until 30 compgen -G "$BATS_TEST_TMPDIR/locks/$group:$topic:$(<"$KAFKA_DIR/cluster-id"):*"
 	run -78 --separate-stderr commits -b "${KAFKA_BROKERS/127.0.0.1/localhost}" \
 		--set "$topic:0=0" --lock-dir "$BATS_TEST_TMPDIR/locks"
 	expect_message "$topic[0]: locked by pid $pid: "
@@ -188,7 +188,7 @@ has_member() {
 		-G "$group" "$topic" >/dev/null \
 		2>"$BATS_TEST_TMPDIR/member" 3>&- &
 	member=$!
-	wait_until 20 has_member
+	wait_until 30 has_member
 	run -78 --separate-stderr commits <"$BATS_TEST_TMPDIR/receipts"
 	expect_message 'commit: refused, the group has members: some consumer has subscribed with its name (UNKNOWN_MEMBER_ID)'
 	run -78 --separate-stderr commits --set "$topic=end"
@@ -202,13 +202,13 @@ has_member() {
 	local pid
 	mkfifo "$BATS_TEST_TMPDIR/pipe"
 	reads --first beginning -e | receipts >"$BATS_TEST_TMPDIR/receipts"
-	offset-commit -v -b "$KAFKA_BROKERS" -g "$group" \
+	offset-commit -v -b "$KAFKA_BROKERS" -g "$group" --connect-ms 120000 \
 		<"$BATS_TEST_TMPDIR/pipe" 2>"$err" 3>&- &
 	pid=$!
 	exec 7>"$BATS_TEST_TMPDIR/pipe"
 	# hello and the first, empty batch
 	head -c 420 "$BATS_TEST_TMPDIR/receipts" >&7
-	wait_until 10 grep -q 'committed in' "$err"
+	wait_until 30 grep -q 'committed in' "$err"
 	kafka_kill 1
 	tail -c +421 "$BATS_TEST_TMPDIR/receipts" >&7
 	exec 7>&-
@@ -224,12 +224,12 @@ has_member() {
 	local pid status=0
 	reads --first beginning -e | receipts >"$BATS_TEST_TMPDIR/receipts"
 	mkfifo "$BATS_TEST_TMPDIR/pipe"
-	offset-commit -v -b "$KAFKA_BROKERS" -g "$group" --connect-ms 3000 \
+	offset-commit -v -b "$KAFKA_BROKERS" -g "$group" --connect-ms 10000 \
 		<"$BATS_TEST_TMPDIR/pipe" 2>"$err" 3>&- &
 	pid=$!
 	exec 7>"$BATS_TEST_TMPDIR/pipe"
 	head -c 420 "$BATS_TEST_TMPDIR/receipts" >&7
-	wait_until 10 grep -q 'committed in' "$err"
+	wait_until 30 grep -q 'committed in' "$err"
 	kafka_pause 1
 	tail -c +421 "$BATS_TEST_TMPDIR/receipts" >&7
 	exec 7>&-
@@ -237,5 +237,5 @@ has_member() {
 	wait "$pid" || status=$?
 	kafka_resume 1
 	[ "$status" = 75 ]
-	grep -q "error: not committed within 3000 ms: .*$topic\[0\] 0 -> 100" "$err"
+	grep -q "error: not committed within 10000 ms: .*$topic\[0\] 0 -> 100" "$err"
 }

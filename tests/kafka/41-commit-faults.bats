@@ -76,7 +76,7 @@ gone() {
 ends() {
 	local status=0
 	touch "$dir/stop"
-	wait_until 30 gone "$pid"
+	wait_until 60 gone "$pid"
 	wait "$pid" || status=$?
 	[ "$status" = "$1" ] || fail "exit $status, not $1: $(tail -n 3 "$err")"
 	kill "$follow"
@@ -155,7 +155,7 @@ brokers_come_back() {
 brokers_stay_away() {
 	local n
 	cluster "$1"
-	start --connect-ms 3000
+	start --connect-ms 10000
 	goes_on
 	for n in $(kafka_nodes); do
 		"$2" "$n"
@@ -165,7 +165,7 @@ brokers_stay_away() {
 		"$3" "$n"
 	done
 	kafka_wait_isr "$topic" __consumer_offsets
-	grep -Eq "error: not committed within 3000 ms: .*: $topic\[0\] [0-9]+ -> [0-9]+, " "$err"
+	grep -Eq "error: not committed within 10000 ms: .*: $topic\[0\] [0-9]+ -> [0-9]+, " "$err"
 	expect_order
 }
 
