@@ -51,7 +51,7 @@ fake_mock() {
 		mkdir "$QIM_STATE/data"
 		kill -9 $$' bash "$qim_root" || true
 	pid=$(<"$BATS_TEST_TMPDIR/state/server/pid")
-	wait_until 10 test ! -e "$BATS_TEST_TMPDIR/state/data"
+	wait_until 30 test ! -e "$BATS_TEST_TMPDIR/state/data"
 	run ! kill -0 "$pid"
 }
 

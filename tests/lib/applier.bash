@@ -70,7 +70,7 @@ feed() {
 	stream <"$1" >pipe 3>&- &
 	apply "${@:2}" <pipe >out 2>err 3>&- &
 	PID=$!
-	wait_until 10 has_receipt 2
+	wait_until 30 has_receipt 2
 }
 
 has_receipt() {

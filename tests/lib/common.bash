@@ -122,7 +122,7 @@ daemon_start() {
 	[[ -z $2 ]] || echo "$2" >"$dir/cleanup"
 	setsid --fork "$qim_root/tests/lib/watchdog" \
 		"${BATS_ROOT_PID:-$$}" "$@" </dev/null >/dev/null 2>&1
-	wait_until 10 test -s "$dir/pid"
+	wait_until 30 test -s "$dir/pid"
 }
 
 # daemon_pid DIR: its pid; fails when it isn't running.
@@ -187,7 +187,7 @@ start_mock() {
 	stop_mock
 	rm -rf "$dir"
 	daemon_start "$dir" '' broker-mock "$@"
-	wait_until 10 mock_has_answered "$dir" || true
+	wait_until 30 mock_has_answered "$dir" || true
 	MOCK_BROKERS=$(head -n 1 "$dir/out")
 	if ! MOCK_PID=$(daemon_pid "$dir") ||
 		[[ ! $MOCK_BROKERS =~ ^[^,:\ ]+:[0-9]+(,[^,:\ ]+:[0-9]+)*$ ]]

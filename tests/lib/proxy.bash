@@ -24,7 +24,7 @@ proxy_run() {
 	daemon_signal "$dir" KILL
 	rm -f "$dir/socket"
 	daemon_start "$dir" '' proxy serve "$dir/socket" "${@:2}"
-	if ! wait_until 10 proxy_is_up_or_dead "$dir" ||
+	if ! wait_until 30 proxy_is_up_or_dead "$dir" ||
 		! daemon_pid "$dir" >/dev/null
 	then
 		fail "proxy doesn't start: $(<"$dir/err")"

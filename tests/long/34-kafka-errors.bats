@@ -47,7 +47,7 @@ topic_is_fine() {
 mock_with() {
 	start_mock -v -t d:1 --topic-error "d=$1"
 	kill -USR1 "$MOCK_PID"
-	wait_until 10 topic_is_fine
+	wait_until 30 topic_is_fine
 }
 
 @test "a topic that goes while it is read: 69" {
@@ -56,7 +56,7 @@ mock_with() {
 	outbox-read -b "$MOCK_BROKERS" -t d -o beginning \
 		-X topic.metadata.refresh.interval.ms=100 >"$out" 3>&- &
 	pid=$!
-	wait_until 10 test -s "$out"
+	wait_until 30 test -s "$out"
 	kill -USR2 "$MOCK_PID"
 	wait "$pid" || status=$?
 	[ "$status" -eq 69 ]
@@ -66,7 +66,7 @@ mock_with() {
 dispatches() {
 	echo '{"qim":1,"minor":0,"kind":"dispatches","from":"test","run":7,"topic":"o","group":null,"start":[["o",0,0,"first"]],"partitions":1}'
 	echo '{"batch":1,"src":[["o",0,0,1]],"at":[],"rec":[[null,0,"k","v",null,[0,0]]]}'
-	wait_until 20 test -e "$BATS_TEST_TMPDIR/go"
+	wait_until 30 test -e "$BATS_TEST_TMPDIR/go"
 	echo '{"batch":2,"src":[["o",0,1,2]],"at":[],"rec":[[null,0,"k","v",null,[0,1]]]}'
 	echo '{"end":true,"batches":2,"records":2}'
 }
@@ -95,9 +95,9 @@ has_receipt() {
 			-X topic.metadata.refresh.interval.ms=100 \
 			< <(dispatches | stream-make) >"$out" 3>&- &
 		pid=$!
-		wait_until 20 has_receipt "$out"
+		wait_until 30 has_receipt "$out"
 		kill -USR2 "$MOCK_PID"
-		wait_until 20 has_questions "$(($(questions) + 3))"
+		wait_until 30 has_questions "$(($(questions) + 3))"
 		touch "$BATS_TEST_TMPDIR/go"
 		status=0
 		wait "$pid" || status=$?
