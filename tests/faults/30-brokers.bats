@@ -51,11 +51,11 @@ receipts() {
 	done | grep -c '"out":[1-9]'
 }
 
-# What was acknowledged before has its receipt, for two seconds.
+# What was acknowledged before has its receipt: no more for four seconds.
 receipts_rest() {
 	local before
 	before=$(receipts)
-	sleep 2
+	sleep 4
 	[ "$(receipts)" = "$before" ]
 }
 
