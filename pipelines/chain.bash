@@ -31,6 +31,8 @@ source "$chain_lib/options.bash" || exit 78
 source "$chain_lib/config.bash" || exit 78
 # shellcheck source=pipelines/lock.bash
 source "$chain_lib/lock.bash" || exit 78
+# shellcheck source=pipelines/state.bash
+source "$chain_lib/state.bash" || exit 78
 # shellcheck source=pipelines/spawn.bash
 source "$chain_lib/spawn.bash" || exit 78
 # shellcheck source=pipelines/cause.bash

@@ -110,8 +110,7 @@ config_check() {
 		config_refuse "$name: '$value': blanks at its ends"
 	[[ $value != *[[:cntrl:]]* ]] ||
 		config_refuse "$name: '$value': control characters"
-	[[ ${config_kind[$name]} == text || ${config_kind[$name]} == words ]] ||
-		value_fits "${config_kind[$name]}" "$value" ||
+	value_fits "${config_kind[$name]}" "$value" ||
 		config_refuse "$name: '$value': wants $wants"
 }
 

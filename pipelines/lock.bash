@@ -1,6 +1,5 @@
 # shellcheck shell=bash
-# lock.bash: the folder of a chain: its lock, its state, what is known of its
-# processes.
+# lock.bash: the folder of a chain, and its lock.
 #
 # A chain's folder is named for its kind, its group and its partitions, and
 # lies in the folder of the locks, which is that of the programs
@@ -95,15 +94,6 @@ holder_of() {
 	done
 }
 
-# process_stat PID: sets `parent` and `began`, in ticks since the boot.
-process_stat() {
-	local line fields
-	{ read -r line </proc/"$1"/stat; } 2>/dev/null || return
-	read -ra fields <<<"${line##*) }"
-	[[ ${fields[0]} != [ZX] ]] || return
-	parent=${fields[1]} began=${fields[19]}
-}
-
 # lock_take: the lock, for as long as this process lives: no child keeps the
 # descriptor. Waits for a moment, since --status holds it to look.
 lock_take() {
@@ -132,30 +122,4 @@ lock_is_free() {
 	flock -ns "$fd" || status=1
 	exec {fd}<&-
 	return "$status"
-}
-
-# uptime: sets `uptime_ms`, the clock that nobody sets.
-uptime() {
-	local text
-	read -r text _ </proc/uptime
-	uptime_ms=$((10#${text/./} * 10))
-}
-
-# state_set STATE: for --status. One write, so that it is never seen in part, and
-# over the old one, which a full disk has room for; a line "." ends it. What
-# can't be written is no reason to stop.
-state_set() {
-	local i text uptime_ms
-	uptime
-	[[ $1 == "$state" ]] || state_since=$uptime_ms
-	state=$1
-	figures_changed
-	printf -v text '%s\n' "state=$state" "pid=$$" "since=$state_since" \
-		"began=$began_ms" "run=$run" "restarts=$restarts" \
-		"prom=$prom_folder" "chain=$chain_label" "cause=${last_cause//$'\n'/ }"
-	for ((i = 0; i < ${#labels[@]}; i++)); do
-		[[ -z ${pids[i]-} || -z ${alive[${pids[i]}]-} ]] ||
-			text+="process=${pids[i]} ${labels[i]}"$'\n'
-	done
-	{ printf '%s.\n' "$text" 1<>"$run_folder/state"; } 2>/dev/null
 }

@@ -130,6 +130,7 @@ is_nodes() {
 value_fits() {
 	local kind=$1 value=$2 least most
 	case $kind in
+	text | words) ;;
 	number:*)
 		IFS=: read -r _ least most <<<"$kind"
 		wants="a number from $least to $most"
@@ -169,18 +170,15 @@ value_fits() {
 	esac
 }
 
-# The supervisor's own, before anything is started.
+# The supervisor's own, before anything is started, by config.bash's table.
 options_check() {
-	local wants name
-	declare -A kinds=([--drain-ms]=number:1:3600000 [--give-up]=give-up
-		[--back-off]=back-off [--connect-ms]=number:100:3600000
-		[--log-bytes]=number:4096:1099511627776
-		[--tap-bytes]=number:1024:1099511627776
-		[--log-files]=number:1:999 [--tap-files]=number:1:999)
-	for name in "${!kinds[@]}"; do
-		[[ -z ${opt[$name]-} ]] ||
-			value_fits "${kinds[$name]}" "${opt[$name]}" ||
-			die 64 "$name: '${opt[$name]}': wants $wants"
+	local wants name option
+	for name in "${!config_option[@]}"; do
+		option=${config_option[$name]}
+		[[ $options_own == *" $option "* && -n ${opt[$option]-} ]] ||
+			continue
+		value_fits "${config_kind[$name]}" "${opt[$option]}" ||
+			die 64 "$option: '${opt[$option]}': wants $wants"
 	done
 }
 

@@ -6,34 +6,6 @@
 # its figures when the file they are in was begun after it was.
 # shellcheck disable=SC2034,SC2154  # the variables of the other parts
 
-declare -A saw=() # name → value in the state file
-saw_processes=()
-
-# is_count TEXT: fit for arithmetic, which would run what stands in a file that
-# somebody else can write to.
-is_count() {
-	is_number "$1" 0 999999999999999999
-}
-
-# state_read: sets saw and saw_processes; fails where there is no whole state.
-state_read() {
-	local name value
-	saw=() saw_processes=()
-	[[ -r $run_folder/state ]] || return
-	while IFS='=' read -r name value; do
-		case $name in
-		.) return 0 ;;
-		pid | since | began | run | restarts) is_count "$value" || return ;;
-		process) is_count "${value%% *}" || return ;;
-		esac
-		case $name in
-		process) saw_processes+=("$value") ;;
-		*) saw[$name]=$value ;;
-		esac
-	done <"$run_folder/state"
-	return 1
-}
-
 # duration MS: sets `text`.
 duration() {
 	local s=$(($1 / 1000))
