@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/lineout.h"
 #include "base/lines.h"
+#include "base/lock.h"
 #include "base/logfile.h"
 #include "base/msg.h"
 #include "base/opt.h"
@@ -354,9 +355,29 @@ run(void)
 	lineout_finish(&out, MSG_WAIT_MS);
 }
 
+/* Two that rotate one file lose lines.  A folder that can't be locked is no
+ * reason to keep no log. */
+static int
+hold_folder(struct err *err)
+{
+	switch (lock_folder_hold(options.dir, err)) {
+	case 0:
+		return err_set(err, EX_CONFIG,
+		    "--dir: %s: locked: another log-keep writes into it "
+		    "already",
+		    options.dir);
+	case -1:
+		warn("--dir: %s", err->text);
+		break;
+	}
+	return 0;
+}
+
 static int
 start(struct err *err)
 {
+	if (options.dir != NULL && hold_folder(err) < 0)
+		return -1;
 	for (size_t i = 0; options.last_dir != NULL && i < source_count; i++)
 		if (remove_last(&sources[i], err) < 0)
 			return -1;
@@ -378,9 +399,9 @@ main(int argc, char **argv)
 		return msg_fail(&err);
 	if (options.common.check)
 		return EX_OK;
+	lineout_init(&out, STDERR_FILENO);
 	if (start(&err) < 0)
 		return msg_fail(&err);
-	lineout_init(&out, STDERR_FILENO);
 	run();
 	lineout_release(&out);
 	return read_failed ? EX_IOERR : EX_OK;

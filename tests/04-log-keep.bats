@@ -88,6 +88,39 @@ keep() {
 	[ "$(tail -n 1 log/current | cut -d ' ' -f 2-)" = 'x: info: 01000' ]
 }
 
+@test "a folder has one at a time: a second one is refused, and reads nothing" {
+	mkfifo pipe
+	log-keep --dir log a=5 5<pipe 3>&- &
+	exec 6>pipe
+	echo 'x: info: 1' >&6
+	wait_until 10 grep -q 'info: 1' log/current
+	echo stale >last/b.last
+	echo 'y: info: 1' >in
+	exec 5<in
+	for folder in log "$PWD/last/../log"; do
+		run -78 log-keep --dir "$folder" --last-dir last b=5
+		[ "$output" = "log-keep: error: --dir: $folder: locked: another log-keep writes into it already" ]
+	done
+	[ "$(cat last/b.last)" = stale ]
+	[ "$(cat <&5)" = 'y: info: 1' ]
+	[ "$(wc -l <log/current)" = 1 ]
+	# However the first one ends.
+	kill -KILL "$!"
+	wait "$!" || true
+	keep 'y: info: 2\n' --dir log b=5
+	[ "$status" -eq 0 ]
+	grep -q 'y: info: 2' log/current
+	exec 5<&- 6>&-
+}
+
+@test "a folder that can't be locked is written to, and a line says so" {
+	echo 'x: info: 1' >in
+	ASAN_OPTIONS=detect_leaks=0 run -0 --separate-stderr strace -o /dev/null \
+		-e inject=flock:error=EBADF log-keep --dir log a=5 5<in
+	[ "$stderr" = "log-keep: warning: --dir: log: can't be locked: Bad file descriptor" ]
+	grep -q 'info: 1' log/current
+}
+
 @test "a current that was moved away, or with its folder, is begun anew" {
 	mkfifo pipe
 	log-keep --dir log a=5 5<pipe 3>&- &

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -94,6 +95,22 @@ lock_folder_release(struct lock_folder *folder)
 		close(folder->fd);
 	free(folder->path);
 	*folder = (struct lock_folder){.fd = -1};
+}
+
+int
+lock_folder_hold(const char *path, struct err *err)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), error;
+
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return 1;
+	error = errno;
+	if (fd >= 0)
+		close(fd);
+	if (error == EWOULDBLOCK)
+		return 0;
+	return err_set(
+	    err, EX_OSERR, "%s: can't be locked: %s", path, strerror(error));
 }
 
 /* FNV-1a: two names that meet would only share a file, and refuse what they

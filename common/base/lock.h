@@ -42,6 +42,15 @@ int lock_folder_open(
     struct lock_folder *folder, const char *given, struct err *err);
 void lock_folder_release(struct lock_folder *folder);
 
+/*
+ * Locks a folder itself, by flock(2), for as long as this process lives: no
+ * file of its own, for which a full disk may have no room.
+ * 1 it is this process'; 0 another one's.  Never waits.
+ * -1 EX_OSERR it can't be opened, or its file system has no such lock, as NFS
+ * has none for folders.
+ */
+int lock_folder_hold(const char *path, struct err *err);
+
 #define LOCK_NAME_BYTES 256
 
 /* The name of a file for what these parts name together: for people as much
