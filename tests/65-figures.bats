@@ -133,7 +133,7 @@ names_in() {
 		run -78 try_stage "$name" --stats 1
 		expect_message "--stats: 1: standard input and output are the stages'"
 		run -64 try_stage "$name" --chain a/b
-		expect_message "--chain: 'a/b': wants 1 to 64 of letters, digits and ._-"
+		expect_message "--chain: 'a/b': wants 1 to 64 of letters, digits and ._-:@%"
 		run -64 try_stage "$name" --chain "$(printf '%065d' 0)"
 		run -64 try_stage "$name" --chain ''
 	done

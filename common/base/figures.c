@@ -116,13 +116,14 @@ check_chain(const char *name, struct err *err)
 {
 	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "abcdefghijklmnopqrstuvwxyz"
-				      "0123456789._-";
+				      "0123456789._-:@%";
 	size_t bytes = strlen(name);
 
 	if (bytes <= CHAIN_BYTES_MAX && strspn(name, allowed) == bytes)
 		return 0;
 	return err_set(err, EX_USAGE,
-	    "--chain: '%s': wants 1 to %d of letters, digits and ._-", name,
+	    "--chain: '%s': wants 1 to %d of letters, digits and "
+	    "._-:@%%", name,
 	    CHAIN_BYTES_MAX);
 }
 
