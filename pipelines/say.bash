@@ -10,6 +10,9 @@
 
 say_fd=2
 say_file=
+# No line is for everybody to read, as log-keep's.
+own_umask=$(umask)
+printf -v say_umask '%04o' "$((8#$own_umask | 8#027))"
 
 # mask TEXT: sets `masked`: bytes that aren't printable ASCII, and the
 # backslash, as \xNN; what has been masked before, a stage's last line, stays.
@@ -38,10 +41,14 @@ utc() {
 
 # say_line LINE: never ends the shell, and waits for nobody but the disk.
 say_line() {
-	local utc
+	local utc status
 	if [[ -n $say_file ]]; then
 		utc
-		{ printf '%s %s\n' "$utc" "$1" >>"$say_file"; } 2>/dev/null && return
+		umask "$say_umask"
+		{ printf '%s %s\n' "$utc" "$1" >>"$say_file"; } 2>/dev/null
+		status=$?
+		umask "$own_umask"
+		((status != 0)) || return 0
 	fi
 	# shellcheck disable=SC2261  # in this order: say_fd may be stderr
 	printf '%s\n' "$1" >&"$say_fd" 2>/dev/null

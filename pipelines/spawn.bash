@@ -87,7 +87,7 @@ own_args() {
 	args=(--with-parent)
 	if ((i == keep)); then
 		args+=(--last-dir "$run_folder"
-			${opt[--log]:+--dir "${opt[--log]}"}
+			${log_folder:+--dir "$log_folder"}
 			${opt[--log-bytes]:+--bytes "${opt[--log-bytes]}"}
 			${opt[--log-files]:+--files "${opt[--log-files]}"})
 		for each in "${!log_readers[@]}"; do

@@ -12,6 +12,7 @@ state='' state_since=0 began_ms=0
 run=0 restarts=0
 last_cause=
 chain_label=
+log_folder=
 deaths=() # when, on uptime's clock, those of the window
 crashes=()
 back_ms=0 # the next wait, before its jitter
@@ -25,28 +26,44 @@ err_fd=
 
 # settings: numbers from the options.
 settings() {
-	local given=${opt[--back-off]-1000-30000} file=''
+	local given=${opt[--back-off]-1000-30000}
 	back_least=$((10#${given%%-*})) back_most=$((10#${given#*-}))
 	given=${opt[--give-up]-20/600}
 	deaths_most=$((10#${given%%/*})) window_ms=$((10#${given#*/} * 1000))
 	drain_ms=$((10#${opt[--drain-ms]-30000}))
 	prom_folder=${opt[--prom]-$run_folder}
-	[[ -z ${opt[--log]-} ]] || file=${opt[--log]}/current
-	say_file=$file
 	chain_label
 	figures_name
+	log_folder
+	say_file=${log_folder:+$log_folder/current}
 	back_ms=$back_least
 }
 
-# chain_label: sets it to the name of the chain for figures: 64 of letters,
-# digits and ._- at most.
+# chain_label: sets it to the name of the chain in figures and logs, which other
+# chains have too: that of its folder, and where the folder of the locks is
+# one's own, behind an @ the last part of its name. 64 characters at most.
 chain_label() {
-	local sum
+	local sum safe parent=${run_folder%/*}
 	chain_label=${run_folder##*/}
-	chain_label=${chain_label//[!a-zA-Z0-9._-]/_}
+	if [[ -n ${opt[--lock-dir]-} && $parent != /run/qim ]]; then
+		safe_name "${parent##*/}"
+		chain_label+=@$safe
+	fi
 	((${#chain_label} > 64)) || return 0
 	read -r sum _ < <(cksum <<<"$chain_label")
 	chain_label=${chain_label:0:50}_$sum
+}
+
+# log_folder: sets it to the chain's own in that of --log, or to nothing; makes
+# it where it isn't there. Two log-keeps in one folder would lose lines.
+log_folder() {
+	log_folder=
+	[[ -n ${opt[--log]-} ]] || return 0
+	log_folder=${opt[--log]}/$chain_label
+	[[ -d $log_folder ]] || (umask "$say_umask" && mkdir -- "$log_folder") \
+		2>/dev/null
+	[[ -d $log_folder && -w $log_folder && -x $log_folder ]] ||
+		die 66 "--log: '$log_folder': can't be made or written to"
 }
 
 # reload_ask: a HUP. A child checks what is asked for before anything is
@@ -84,6 +101,7 @@ reload_check() {
 	run_folder_name
 	[[ $run_folder == "$old" ]] ||
 		die 78 "${opt[-f]}: group, partitions or lock-dir differ: that is another chain, and its lock another: $old"
+	log_folder
 	run_checks
 }
 

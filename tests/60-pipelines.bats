@@ -60,7 +60,7 @@ once() {
 		--lock-dir "$locks" --once -p 0-3 \
 		--first=end --dead-letter dead --connect-ms 500 -q \
 		--stage outbox-read=--batch --stage=outbox-read='7 8'
-	ours="--with-parent|--prom|$locks/fanout:group:0-3|--chain|fanout_group_0-3"
+	ours="--with-parent|--prom|$locks/fanout:group:0-3|--chain|fanout:group:0-3@locks"
 	[ "$(tr '\n' '|' <"$notes/outbox-read.args")" = "$ours|"'-b|broker:1|-t|outbox|-g|group|-X|a=1|-F|file|-X|b= 2|-o|17|-p|0-3|--first|end|-q|--connect-ms|500|--batch|7 8|' ]
 	[ "$(tr '\n' ' ' <"$notes/fanout-plan.args")" = "${ours//|/ } "'-n 32 --dead-letter dead -q --connect-ms 500 ' ]
 	[ "$(tr '\n' '|' <"$notes/dispatch-produce.args")" = "$ours|"'-b|broker:1|-X|a=1|-F|file|-X|b= 2|--dead-letter|dead|-t|dispatch|-q|--connect-ms|500|' ]
@@ -323,7 +323,7 @@ expect_cause() {
 	[ "$output" = 'dispatch 0 17' ]
 	run ! grep marks "$notes/before"
 	[ "$(tr '\n' ' ' <"$notes/mailbox-read.args")" = '--with-parent -r unix:/redis -n 8 --prefix p --user u --password-file f positions -t dispatch --connect-ms 900 ' ]
-	ours="--with-parent --prom $locks/mailbox:group --chain mailbox_group"
+	ours="--with-parent --prom $locks/mailbox:group --chain mailbox:group@locks"
 	[ "$(tr '\n' ' ' <"$notes/mailbox-apply.args")" = "$ours "'-r unix:/redis -n 8 --prefix p --user u --password-file f --wait-replicas 2 --wait-ms 50 --connect-ms 900 ' ]
 	[ "$(tr '\n' ' ' <"$notes/outbox-read.args")" = "$ours "'-b x -t dispatch -g group -o @/dev/stdin --connect-ms 900 ' ]
 	rm "$notes/outbox-read.pid"

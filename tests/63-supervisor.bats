@@ -590,7 +590,7 @@ kill_slow_chain() {
 	fake_ready
 	start_fan
 	wait_until 10 said 'ready: run 1'
-	figures=$locks/fanout:group/qim-fanout_group-outbox-read.prom
+	figures=$locks/fanout:group/qim-fanout:group@locks-outbox-read.prom
 	sed "s/NOW/$EPOCHSECONDS/" "$BATS_TEST_TMPDIR/prom" >"$figures"
 	fan --status | grep -E '^outbox-read +[0-9]+ +[0-9.]+ s +7 +3500 +2 +15$'
 	sed "s/NOW/$((EPOCHSECONDS - 100))/" "$BATS_TEST_TMPDIR/prom" >"$figures"
@@ -604,7 +604,7 @@ kill_slow_chain() {
 	start_fan
 	wait_until 10 said 'ready: run 1'
 	code='a[$(touch '"$notes"'/ran)]'
-	figures=$locks/fanout:group/qim-fanout_group-outbox-read.prom
+	figures=$locks/fanout:group/qim-fanout:group@locks-outbox-read.prom
 	printf '%s\n' "qim_start_timestamp_seconds{} $EPOCHSECONDS" \
 		"qim_batches_total{} 7" "qim_records_total{} $code" >"$figures"
 	fan --status | grep -E '^outbox-read +[0-9]+ +[0-9.]+ s +7 +- +- +-$'
@@ -692,10 +692,80 @@ kill_slow_chain() {
 		--log "$BATS_TEST_TMPDIR/log" --log-bytes 100000 --log-files 3
 	[ -z "$stderr" ]
 	time='[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z'
-	run ! grep -vE "^$time " "$BATS_TEST_TMPDIR/log/current"
-	[ "$(grep -cE " fanout-plan: error: why$" "$BATS_TEST_TMPDIR/log/current")" = 2 ]
-	grep -qE ' qim-fanout: warning: fanout-plan: .*start again in' "$BATS_TEST_TMPDIR/log/current"
-	grep -qE ' qim-fanout: error: gave up' "$BATS_TEST_TMPDIR/log/current"
+	current=$BATS_TEST_TMPDIR/log/fanout:group@locks/current
+	run ! grep -vE "^$time " "$current"
+	[ "$(grep -cE " fanout-plan: error: why$" "$current")" = 2 ]
+	grep -qE ' qim-fanout: warning: fanout-plan: .*start again in' "$current"
+	grep -qE ' qim-fanout: error: gave up' "$current"
+}
+
+@test "--log: the chains of a host share a folder, and no line is lost" {
+	mkdir "$BATS_TEST_TMPDIR/log"
+	fake outbox-read 'echo end'
+	fake fanout-plan 'while [[ $1 != --chain ]]; do shift; done
+		seq -f "fanout-plan: info: $2 %04g" 2000 >&2; cat'
+	cp "$QIM_BIN/fanout-plan" "$QIM_BIN/mailbox-apply"
+	fake mailbox-read ''
+	shared=(--once --log "$BATS_TEST_TMPDIR/log" --log-bytes 4096
+		--log-files 999)
+	fan "${shared[@]}" -p 0-15 3>&- &
+	fan "${shared[@]}" -p 16-31 3>&- &
+	"$mailbox" "${shared[@]}" --lock-dir "$locks" -b x -t d -g group -r x 3>&- &
+	for pid in $(jobs -p); do
+		wait "$pid"
+	done
+	find "$BATS_TEST_TMPDIR/log" -type f -exec cat {} + |
+		grep -o 'info: .*' | sort >"$BATS_TEST_TMPDIR/kept"
+	for name in fanout:group:0-15 fanout:group:16-31 mailbox:group; do
+		seq -f "info: $name@locks %04g" 2000
+	done | diff - "$BATS_TEST_TMPDIR/kept"
+	[ "$(ls "$BATS_TEST_TMPDIR/log" | xargs)" = \
+		'fanout:group:0-15@locks fanout:group:16-31@locks mailbox:group@locks' ]
+}
+
+@test "--log: others can't read it, whoever makes a file; a folder that can't be: 66" {
+	mkdir "$BATS_TEST_TMPDIR/log"
+	fake_ready
+	umask 022
+	start_fan -v --log "$BATS_TEST_TMPDIR/log"
+	folder=$BATS_TEST_TMPDIR/log/fanout:group@locks
+	wait_until 10 grep -q 'ready: run 1' "$folder/current"
+	[ "$(stat -c %a "$folder" "$folder/current" | xargs)" = '750 640' ]
+	rm "$folder/current"
+	kill "$supervisor"
+	expect_end 0
+	head -n 1 "$folder/current" | grep -q 'qim-fanout: notice: told to stop'
+	[ "$(stat -c %a "$folder/current")" = 640 ]
+	rm -r "$folder"
+	touch "$folder"
+	run -66 --separate-stderr fan --log "$BATS_TEST_TMPDIR/log"
+	[ "$stderr" = "qim-fanout: error: --log: '$folder': can't be made or written to" ]
+}
+
+@test "chains that share folders for logs and figures have a name each" {
+	judge 'chain_kind=fanout
+		name() {
+			opt=([-g]=$1 [-p]=$2 [--lock-dir]=$3)
+			run_folder_name && chain_label && echo "$chain_label"
+		}
+		name a "" ""; name a 0-15 /run/qim/; name a 0-15 /run/east/
+		name a "" /srv/qim
+		long=$(printf "%0200d" 1)
+		for group in b b_1 b:1 b@c "${long}1" "${long}2"; do
+			for partitions in "" 1 1,2 1-2; do
+				name "$group" "$partitions" ""
+				name "$group" "$partitions" c
+				name "$group" "$partitions" 1
+			done
+		done' >"$BATS_TEST_TMPDIR/names"
+	run -0 sort -u "$BATS_TEST_TMPDIR/names"
+	[ "${#lines[@]}" -eq $((4 + 6 * 4 * 3)) ]
+	mapfile -t lines <"$BATS_TEST_TMPDIR/names"
+	[ "${lines[*]:0:4}" = 'fanout:a fanout:a:0-15 fanout:a:0-15@east fanout:a@qim' ]
+	# What the programs take.
+	for name in "${lines[@]}"; do
+		run -75 fanout-plan --chain "$name" </dev/null
+	done
 }
 
 @test "no descriptors for the pipes: 71" {

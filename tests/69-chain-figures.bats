@@ -13,7 +13,7 @@ setup() {
 	fake_chain
 	fake_ready
 	prom=$BATS_TEST_TMPDIR/prom
-	file=$prom/qim-fanout_group-supervisor.prom
+	file=$prom/qim-fanout:group@locks-supervisor.prom
 	mkdir "$prom"
 }
 
@@ -174,7 +174,7 @@ above() {
 	sleep 1
 	now=$EPOCHSECONDS
 	wait_until 30 above qim_supervisor_heartbeat_timestamp_seconds "$now"
-	file=$prom/qim-fanout_other-supervisor.prom
+	file=$prom/qim-fanout:other@locks-supervisor.prom
 	wait_until 30 above qim_supervisor_heartbeat_timestamp_seconds "$now"
 	kill "$ready"
 }
@@ -218,9 +218,9 @@ above() {
 @test "a file that somebody else has written is not run" {
 	code='a[$(touch '"$notes"'/ran)]'
 	fake_unproven
-	printf '%s\n' "qim_chain_starts_total{program=\"supervisor\",chain=\"fanout_group\"} $code" \
-		"qim_stage_deaths_total{program=\"$code\",chain=\"fanout_group\",code=\"1\"} 1" \
-		"qim_chain_unproven_total{program=\"supervisor\",chain=\"fanout_group\"} 08" \
+	printf '%s\n' "qim_chain_starts_total{program=\"supervisor\",chain=\"fanout:group@locks\"} $code" \
+		"qim_stage_deaths_total{program=\"$code\",chain=\"fanout:group@locks\",code=\"1\"} 1" \
+		"qim_chain_unproven_total{program=\"supervisor\",chain=\"fanout:group@locks\"} 08" \
 		"$code 1" >"$file"
 	echo "$code" >"$notes/unproven"
 	start_shown
@@ -251,7 +251,7 @@ messages() {
 	wait_until 20 shows qim_chain_ready 1
 	shows qim_stage_deaths_total 1 dispatch-produce ',code="75"'
 	# Its own last file is gone.
-	file=$prom/qim-fanout_group-dispatch-produce.prom
+	file=$prom/qim-fanout:group@locks-dispatch-produce.prom
 	wait_until 20 shows qim_kafka_errors_total 0 dispatch-produce ',kind="out_of_order"'
 	kill "$supervisor"
 	expect_end 0
@@ -273,7 +273,7 @@ messages() {
 	plan 0 50
 	start "$mailbox" --lock-dir "$locks" --prom "$prom" -b "$MOCK_BROKERS" \
 		-t dispatch -g group -n 4 -r "$redis" --back-off 100-100
-	file=$prom/qim-mailbox_group-supervisor.prom
+	file=$prom/qim-mailbox:group@locks-supervisor.prom
 	wait_until 20 shows qim_chain_ready 1
 	redis_cli lost FLUSHALL
 	plan 50 100
