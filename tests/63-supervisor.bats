@@ -295,8 +295,8 @@ fake_check() {
 	fake_ready
 	fake_check fanout-plan '[[ " $* " != *" --bogus "* ]] || {
 		echo "fanout-plan: error: --bogus: no" >&2; exit 64; }'
-	log=$BATS_TEST_TMPDIR/log
-	start "$fanout" -f "$conf" --log "$log"
+	start "$fanout" -f "$conf" --log "$BATS_TEST_TMPDIR/log"
+	log=$BATS_TEST_TMPDIR/log/fanout:group@locks
 	wait_until 10 grep -q 'ready: run 1' "$log/current"
 	echo 'stage.fanout-plan=--bogus' >>"$conf"
 	kill -HUP "$supervisor"
