@@ -43,10 +43,6 @@ points_of() {
 	expect_whole 30
 }
 
-signal_stage() {
-	kill "-$1" "$(stage_pid "$2" "$3" | head -n 1)"
-}
-
 # committed_sum FANOUT|MAILBOX: the sum of what it has committed.
 committed_sum() {
 	case $1 in

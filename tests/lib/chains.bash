@@ -60,6 +60,11 @@ stage_pid() {
 	chain=$(cat "$RUN/$1.pid") && pgrep -P "$chain" -x "${2:0:15}"
 }
 
+# signal_stage SIGNAL CHAIN STAGE
+signal_stage() {
+	kill "-$1" "$(stage_pid "$2" "$3" | head -n 1)"
+}
+
 # kill_stage CHAIN STAGE: -9, as soon as it is there. Fails where it never is.
 # Of a chain that ends it may have gone between a look and the other.
 kill_stage() {
