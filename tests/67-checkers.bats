@@ -12,7 +12,7 @@ setup_file() {
 	cd "$BATS_FILE_TMPDIR" || return
 	redis_start a
 	redis_start b
-	start_mock -t outbox:2 -t dispatch:16 -t empty:16
+	start_mock -t outbox:2 -t dispatch:16 -t empty:16 -t turned:16
 	export REDIS
 	REDIS=127.0.0.1:$(redis_port a),127.0.0.1:$(redis_port b)
 	python3 "$qim_root/tests/lib/messages.py" 60 >ledger
@@ -127,6 +127,37 @@ topics() {
 		run -1 topics
 		expect_message 'wrong: unobserved'
 	done
+}
+
+# again FROM: into another topic, what the Outbox has from there on.
+again() {
+	outbox-read -q -b "$MOCK_BROKERS" -t outbox -o "$1" -e | fanout-plan -n 16 |
+		dispatch-produce -q -b "$MOCK_BROKERS" -t turned >receipts
+}
+
+@test "topics: more dispatched again than may be; first copies out of order" {
+	seen 60 1000 1000
+	run -0 topics again=0
+	expect_message 'excess 0  disorder 0'
+	again 10
+	again 0
+	dispatch=turned run -1 topics retried again=0
+	expect_message 'wrong: excess'
+	dispatch=turned run -0 topics retried
+	dispatch=turned run -0 topics retried again=60
+	dispatch=turned run -1 topics again=60
+	expect_message 'wrong: disorder'
+	[[ $output != *'wrong: excess'* ]]
+}
+
+@test "as many again as a window of batches at each start but the first" {
+	RUN=$BATS_TEST_TMPDIR load_rate=300
+	for pid in 5 6 7; do
+		for stage in outbox-read fanout-plan; do
+			echo "qim-fanout: info: $stage: pid $pid: started"
+		done
+	done >fanout.log
+	[ "$(again_most)" = 4800 ]
 }
 
 # death CHAIN WHAT: what its supervisor says of one.

@@ -28,10 +28,11 @@ points_of() {
 }
 
 @test "each stage killed at each point of its protocol" {
-	local chain program point n
+	local chain program point n rounds
+	rounds=$(long_or 10 1)
 	CHAIN_BIN=$fail_bin
 	faults_start
-	for ((n = 1; n <= $(long_or 10 1); n++)); do
+	for ((n = 1; n <= rounds; n++)); do
 		for chain in fanout mailbox; do
 			while read -r program point; do
 				kill_at "$chain" "$program" "$point" \
@@ -40,6 +41,7 @@ points_of() {
 		done
 		((n % 5)) || caught_up 30 "round $n"
 	done
+	((kills == 23 * rounds)) || fail "$kills killed, not 23 each round"
 	expect_whole 30
 }
 
@@ -60,6 +62,7 @@ committed_above() {
 # when the stage goes on, so that whatever moves back is the stage's doing.
 @test "a stage stopped (SIGSTOP), another chain did its work, the stage goes on" {
 	local chain stage sum
+	SHARED=1
 	faults_start
 	FANOUT_MORE+=(--lock-dir "$RUN/locks2")
 	MAILBOX_MORE+=(--lock-dir "$RUN/locks2")

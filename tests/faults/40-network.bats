@@ -8,6 +8,7 @@ load ../lib/faults
 
 setup() {
 	faults_begin
+	RETRIED=1
 }
 
 teardown() {

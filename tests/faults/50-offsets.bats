@@ -119,6 +119,6 @@ offsets_deleted() {
 	observer_start
 	chains_start fanout
 	load_start
-	COMMITS_FALL=1 AUDIT_FINDS=extra
+	COMMITS_FALL=1 RETRIED=1 AUDIT_FINDS=extra
 	expect_whole
 }

@@ -185,6 +185,7 @@ fill_disk() {
 }
 
 @test "the broker's disk is full: it dies; space, and it is started again: all goes on" {
+	RETRIED=1
 	faults_start
 	fault 'no space left'
 	wait_until 60 fill_disk

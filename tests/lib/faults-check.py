@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""faults-check.py BROKERS OUTBOX DISPATCH PARTITIONS RUN [marks-fall]
+"""faults-check.py BROKERS OUTBOX DISPATCH PARTITIONS RUN [marks-fall] [retried]
+                [again=MESSAGES]
 
 After a fault: both topics against RUN/ledger, which has the messages that the
 Outbox's writer was given, and against what observe.py saw.  Prints counts,
@@ -8,12 +9,16 @@ and a line for whatever is wrong; exits 1 where anything is.
     accepted     messages in the ledger; unaccepted: neither in the Outbox nor,
                  where that was cut, dispatched
     undispatched planned dispatches that aren't in the dispatch topic
-    repeats      dispatches that say again what an earlier one said
-    inverted     first copies behind one of a later record of its partition
+    repeats      dispatches that say again what an earlier one said: as
+                 many as so many MESSAGES have, where given
+    inverted     first copies behind one of a later record of its partition:
+                 none, unless requests may have been retried
     early        commits that were seen before what they are for was there;
                  those of mailboxes only where marks don't fall, as they do
                  in a Redis that loses data
     unobserved   chains of which nobody saw a commit
+    excess       repeats, where they are more than that; disorder: inverted
+                 ones, where there may be none
 """
 import collections
 import json
@@ -60,13 +65,19 @@ class Topics:
                 for p in all_of if (*key, p) not in self.first]
 
     def inverted(self):
-        count, newest = 0, collections.defaultdict(lambda: -1)
-        for (conversation, seq, p), _ in sorted(
+        found, newest = [], collections.defaultdict(lambda: -1)
+        for (conversation, seq, p), at in sorted(
                 self.first.items(), key=lambda f: (f[0][2], f[1])):
             partition, offset = self.source.get((conversation, seq), (-1, 0))
-            count += offset < newest[p, partition]
+            if offset < newest[p, partition]:
+                found.append((conversation, seq, p, at))
             newest[p, partition] = max(offset, newest[p, partition])
-        return count
+        return found
+
+    def excess(self, messages):
+        """The repeats, where they are more than so many messages have."""
+        most = messages * len(self.first) / max(len(self.wanted), 1)
+        return [(self.repeats, most)] if self.repeats > most else []
 
 
 def early_commits(topics, observed, marks_fall):
@@ -98,19 +109,23 @@ def early_commits(topics, observed, marks_fall):
 
 
 def main():
-    brokers, outbox, dispatch, partitions, run, *fall = sys.argv[1:]
+    brokers, outbox, dispatch, partitions, run, *words = sys.argv[1:]
+    again = [float(w[6:]) for w in words if w.startswith("again=")]
     topics = Topics(brokers, outbox, dispatch, int(partitions))
     with open(f"{run}/ledger") as f:
         ledger = mailboxes.read_messages(f)
     with open(f"{run}/observed") as f:
         observed = [json.loads(line) for line in f]
-    early, seen = early_commits(topics, observed, "marks-fall" in fall)
+    early, seen = early_commits(topics, observed, "marks-fall" in words)
     known = topics.source.keys() | {key[:2] for key in topics.first}
+    inverted = topics.inverted()
     wrong = {"unaccepted": [k for k in ledger if k not in known],
              "undispatched": topics.undispatched(), "early": early,
-             "unobserved": [of for of, count in seen.items() if not count]}
+             "unobserved": [of for of, count in seen.items() if not count],
+             "excess": [e for n in again for e in topics.excess(n)],
+             "disorder": [] if "retried" in words else inverted}
     print(f"accepted {len(ledger)}  dispatches {len(topics.first)}  "
-          f"repeats {topics.repeats}  inverted {topics.inverted()}  "
+          f"repeats {topics.repeats}  inverted {len(inverted)}  "
           f"observed {sum(seen.values())}",
           *(f"{name} {len(found)}" for name, found in wrong.items()),
           sep="  ")

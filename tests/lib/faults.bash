@@ -20,8 +20,11 @@
 # have too, as 77|78;
 # CHAIN_ENV, an array of name=value; SECRETS, an array of what no log may
 # have; after it MARKS_FALL=1, where Redis lost
-# data, COMMITS_FALL=1, where two chains commit, AUDIT_FINDS, a kind. QIM_FAULTS is short (make
-# check) or long: long_or LONG SHORT chooses.
+# data, COMMITS_FALL=1, where two chains commit or a group is moved back, SHARED=1,
+# where two chains do the same work, RETRIED=1, where brokers or the network have
+# failed, so that without idempotence a request that is sent again repeats and
+# inverts dispatches, AUDIT_FINDS, a kind. QIM_FAULTS is short (make check) or
+# long: long_or LONG SHORT chooses.
 #
 # In RUN: ledger, what the writer of the Outbox was given; observed (observe.py);
 # fanout.log and mailbox.log.
@@ -65,8 +68,8 @@ faults_begin() {
 	CHAIN_BIN=$QIM_BIN BROKERS=${1:-$KAFKA_BROKERS}
 	FANOUT_MORE=(-v -n "$faults_partitions")
 	MAILBOX_MORE=(-v -n "$faults_partitions")
-	CHAIN_ENV=() SECRETS=() MARKS_FALL='' COMMITS_FALL=''
-	CHAIN_REDIS='' EXITS_MORE='' AUDIT_FINDS=''
+	CHAIN_ENV=() SECRETS=() MARKS_FALL='' COMMITS_FALL='' SHARED=''
+	CHAIN_REDIS='' EXITS_MORE='' AUDIT_FINDS='' RETRIED=''
 	faults=0 kills=0
 	declare -gA killed=() # by chain
 }
@@ -95,9 +98,10 @@ fault() {
 # is waited for. load_stop: what was begun is in the Outbox.
 load_start() {
 	local bytes
+	load_rate=${1:-300}
 	touch "$RUN/ledger"
 	bytes=$(ledger_bytes)
-	python3 "$qim_root/tests/lib/load.py" "${1:-300}" "$SRANDOM" \
+	python3 "$qim_root/tests/lib/load.py" "$load_rate" "$SRANDOM" \
 		"$RUN/ledger" outbox-write -q --with-parent \
 		-b "$KAFKA_BROKERS" -t "$OUTBOX" >"$RUN/load.err" 2>&1 3>&- &
 	echo $! >"$RUN/load.pid"
@@ -369,6 +373,28 @@ expect_audit() {
 		fail "$(tail -n 20 "$RUN/audited")"
 }
 
+# again_most: how many messages may have been dispatched again. For each start of
+# the fan-out but the first a full window: what dispatch-produce(1) has for -w, of
+# batches with what load.py writes at once.
+again_most() {
+	local window starts
+	window=$(sed -nE 's/^Batches in flight.*; ([0-9]+) unless given\.$/\1/p' \
+		"$qim_root/man/dispatch-produce.1")
+	starts=$(cat "$RUN"/fanout*.log |
+		grep -c ': info: outbox-read: pid [0-9]*: started')
+	echo $(((starts - 1) * window * load_rate / 2))
+}
+
+# expect_dispatched: the topics.
+expect_dispatched() {
+	local words=(${MARKS_FALL:+marks-fall} ${RETRIED:+retried})
+	[[ -n $SHARED$COMMITS_FALL$RETRIED ]] || words+=("again=$(again_most)")
+	/usr/bin/python3 "$qim_root/tests/lib/faults-check.py" "$KAFKA_BROKERS" "$OUTBOX" \
+		"$DISPATCH" "$faults_partitions" "$RUN" "${words[@]}" \
+		>"$RUN/checked" || fail "$(<"$RUN/checked")" || return
+	sed 's/^/# /' "$RUN/checked" >&3
+}
+
 # expect_whole [SECONDS]: to catch up within (60).
 expect_whole() {
 	load_stop
@@ -376,10 +402,7 @@ expect_whole() {
 	chains_stop
 	observer_stop
 	expect_mailboxes_whole
-	/usr/bin/python3 "$qim_root/tests/lib/faults-check.py" "$KAFKA_BROKERS" "$OUTBOX" \
-		"$DISPATCH" "$faults_partitions" "$RUN" ${MARKS_FALL:+marks-fall} \
-		>"$RUN/checked" || fail "$(<"$RUN/checked")"
-	sed 's/^/# /' "$RUN/checked" >&3
+	expect_dispatched
 	expect_audit
 	expect_committed_end "$GROUP-fanout" "$OUTBOX"
 	expect_committed_end "$GROUP-mailbox" "$DISPATCH"
