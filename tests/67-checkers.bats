@@ -203,17 +203,19 @@ finds() {
 	run -0 expect_deaths
 
 	jq -cn '{processes: ([["outbox-read", "fanout-plan", "dispatch-produc",
-		"mailbox-apply", "offset-commit"][] | {(.): [9000, 9, 9]}] |
+		"mailbox-apply", "offset-commit", "log-keep"][] | {(.): [3000, 9, 9]}] |
 		add), found: []}' >small
 	cp small observed
 	run -0 expect_small
 	run -0 expect_no_secret
-	for value in '[65537, 9, 9]' '[9000, 17, 9]' '[9000, 9, 65]'; do
+	for value in '[32769, 9, 9]' '[9000, 17, 9]' '[9000, 9, 65]'; do
 		jq -c ".processes.\"fanout-plan\" = $value" small >observed
 		finds 'fanout-plan: ' expect_small
 	done
+	jq -c '.processes."stream-tap" = [3073, 1, 9]' small >observed
+	finds 'stream-tap: ' expect_small
 	jq -c 'del(.processes."fanout-plan")' small >observed
-	finds '4 of 5 programs were seen' expect_small
+	finds '5 of 6 programs were seen' expect_small
 	jq -c '.found = ["fanout-plan"]' small >observed
 	finds 'in arguments or environment' expect_no_secret
 	cp small observed
