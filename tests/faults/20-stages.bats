@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Stages of both chains killed (SIGKILL), each at each point of its protocol, and
-# stopped (SIGSTOP) while another chain does their work.
+# stopped (SIGSTOP) while another chain does their work, or their supervisor is.
 
 bats_require_minimum_version 1.5.0
 load ../lib/faults
@@ -67,7 +67,8 @@ committed_above() {
 	FANOUT_MORE+=(--lock-dir "$RUN/locks2")
 	MAILBOX_MORE+=(--lock-dir "$RUN/locks2")
 	for stage in fanout/offset-commit fanout/dispatch-produce \
-		mailbox/mailbox-apply mailbox/offset-commit; do
+		mailbox/mailbox-apply mailbox/offset-commit fanout/fanout-plan \
+		$(long_or 'fanout/outbox-read mailbox/outbox-read' ''); do
 		chain=${stage%/*}
 		fault "$stage stopped"
 		signal_stage STOP "$chain" "${stage#*/}"
@@ -78,6 +79,25 @@ committed_above() {
 		chains_stop "$chain@2"
 		signal_stage CONT "$chain" "${stage#*/}"
 		caught_up 30 "$stage"
+	done
+	expect_whole 30
+}
+
+# It sees all deaths at once when it goes on, and names the one that it was.
+@test "a supervisor stopped (SIGSTOP), a stage killed meanwhile" {
+	local stage chain
+	faults_start
+	for stage in fanout/dispatch-produce \
+		$(long_or 'fanout/outbox-read fanout/fanout-plan
+			fanout/offset-commit mailbox/outbox-read
+			mailbox/offset-commit' '') mailbox/mailbox-apply; do
+		chain=${stage%/*}
+		fault "the supervisor of $chain stopped"
+		kill -STOP "$(<"$RUN/$chain.pid")"
+		kill_now "$chain" "${stage#*/}"
+		sleep "$(long_or 60 1)"
+		kill -CONT "$(<"$RUN/$chain.pid")"
+		caught_up 30 "$stage, its supervisor stopped"
 	done
 	expect_whole 30
 }

@@ -232,6 +232,64 @@ kill_now() {
 	was_killed "$1"
 }
 
+# kill_supervisor CHAIN: -9, and it is started again, as systemd would. The new
+# one knows of it, and waits for the stages that are left.
+kill_supervisor() {
+	local seen
+	wait_until 30 was_named "$1" || return
+	fault "the supervisor of $1 killed"
+	seen=$(taken_over "$1")
+	kill -9 "$(<"$RUN/$1.pid")"
+	wait "$(<"$RUN/keep-$1.pid")" || true
+	rm "$RUN/$1.pid"
+	chains_start "$1"
+	wait_until 30 was_taken_over "$1" $((seen + 1))
+}
+
+taken_over() {
+	grep -c 'supervisor [0-9]*, before this one, was killed' "$RUN/$1.log" ||
+		true
+}
+
+was_taken_over() {
+	(($(taken_over "$1") == $2)) || fail "$1: taken over $(taken_over "$1") times"
+}
+
+# kill_log CHAIN: the log-keep of the stages' lines, which is a process of the
+# chain: the run ends by it.
+kill_log() {
+	wait_until 30 was_named "$1" || return
+	fault "log-keep of the stages of $1 killed"
+	wait_until 30 kill_child "$1" 'log-keep.* --last-dir ' || return
+	was_killed "$1"
+}
+
+kill_child() {
+	local pid
+	pid=$(pgrep -P "$(<"$RUN/$1.pid")" -f "$2") && kill -9 "$pid"
+}
+
+# kill_own_log CHAIN: the log-keep of the supervisor's own lines; no run ends by
+# it.
+kill_own_log() {
+	local pid
+	wait_until 30 was_named "$1" || return
+	wait_until 30 own_log_pid "$1" || return
+	pid=$(own_log_pid "$1")
+	fault "log-keep of the supervisor of $1 killed"
+	kill -9 "$pid"
+	wait_until 30 own_log_is_not "$1" "$pid"
+}
+
+own_log_pid() {
+	pgrep -P "$(<"$RUN/$1.pid")" -f "log-keep --with-parent qim-$1="
+}
+
+own_log_is_not() {
+	local pid
+	pid=$(own_log_pid "$1") && [[ $pid != "$2" ]]
+}
+
 # caught_up SECONDS WHAT: after the fault's end, all that the Outbox holds by now
 # is in the mailboxes and committed within so many seconds; says how many.
 caught_up() {
