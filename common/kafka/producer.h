@@ -72,6 +72,7 @@ typedef void producer_report_fn(
 struct producer_client {
 	rd_kafka_t *handle;
 	rd_kafka_queue_t *queue; /* its reports, errors and statistics */
+	uint64_t stats_count; /* statistics taken so far */
 };
 
 struct producer {
@@ -151,7 +152,7 @@ int producer_fd(const struct producer *producer);
 int producer_serve(struct producer *producer, int timeout_ms, struct err *err);
 
 /* Waits for one more line of statistics from each client, which is at most
- * one interval; does nothing without producer->stats. */
+ * one interval and 10 s; does nothing without producer->stats. */
 void producer_last_stats(struct producer *producer);
 
 #endif

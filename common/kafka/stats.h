@@ -16,7 +16,6 @@
 struct stats {
 	const char *path;
 	int fd; /* -1: none, or not any more */
-	uint64_t lines;
 };
 
 /* Opens the file for appending, makes it where it isn't there; -1 EX_NOINPUT.

@@ -12,7 +12,8 @@
 
 #include "base/clock.h"
 #include "kafka/mock.h"
-#include "kafka/producer.h"
+#include "kafka/producer-inner.h"
+#include "kafka/stats.h"
 
 #define CONNECT_MS 10000
 #define SERVE_MS 100
@@ -308,6 +309,42 @@ test_topic_that_the_brokers_refuse(void **state)
 	producer_close(&producer);
 }
 
+static void
+set_interval(rd_kafka_conf_t *conf, const char *ms)
+{
+	assert_int_equal(
+	    rd_kafka_conf_set(conf, "statistics.interval.ms", ms, NULL, 0),
+	    RD_KAFKA_CONF_OK);
+}
+
+/* Of two clients the one that says more often is no stand-in for the other. */
+static void
+test_last_stats_are_of_each_client(void **state)
+{
+	struct kafka_options options = {.brokers = mock_brokers(mock)};
+	struct stats stats = {.fd = -1};
+	struct producer producer;
+	struct err err;
+	rd_kafka_conf_t *conf;
+
+	(void)state;
+	assert_int_equal(
+	    kafka_conf_build(&options, KAFKA_PRODUCER, &conf, &err), 0);
+	set_interval(conf, "50");
+	assert_int_equal(
+	    producer_open(&producer, conf, 1, true, CONNECT_MS, &err), 0);
+	set_interval(producer.lone_conf, "1000");
+	assert_int_equal(
+	    producer_make_client(&producer, producer.lone_conf, &err), 0);
+	assert_int_equal(stats_open(&stats, "/dev/null", &err), 0);
+	producer.stats = &stats;
+	producer_last_stats(&producer);
+	assert_true(producer.clients[0].stats_count > 0);
+	assert_true(producer.clients[1].stats_count > 0);
+	stats_close(&stats);
+	producer_close(&producer);
+}
+
 int
 main(void)
 {
@@ -321,6 +358,7 @@ main(void)
 	    cmocka_unit_test(test_names_that_no_topic_has),
 	    cmocka_unit_test(test_topic_that_the_brokers_refuse),
 	    cmocka_unit_test(test_abandoned_records_are_reported),
+	    cmocka_unit_test(test_last_stats_are_of_each_client),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
