@@ -76,6 +76,7 @@ faults_begin() {
 
 faults_end() {
 	local file pids
+	[[ -n ${RUN-} ]] || return 0 # no cluster
 	[[ -n ${BATS_TEST_COMPLETED-} ]] ||
 		tail -n 6 "$RUN"/*.log "$RUN"/*.err >&2
 	# What a test that has failed left, stopped ones too.
