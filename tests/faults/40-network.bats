@@ -12,9 +12,9 @@ setup() {
 }
 
 teardown() {
-	proxy_clear brokers
 	faults_end
 	clear_faketime
+	proxy_clear brokers
 }
 
 # What libfaketime shares between processes stays where they end by _exit or a
