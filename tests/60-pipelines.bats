@@ -144,8 +144,9 @@ expect_cause() {
 		run -75 --separate-stderr once
 		expect_cause "$name" "exit 75: temporary failure, its last line: \"$name: error: why\""
 	done
-	# Killed by SIGPIPE where no other is.
+	# Killed by SIGPIPE where no other is: the first writes nothing.
 	fake_chain
+	fake outbox-read 'trap "exit 0" TERM; while :; do sleep 0.05; done'
 	fake fanout-plan 'kill -PIPE $$'
 	run -75 --separate-stderr once
 	expect_cause fanout-plan 'killed by signal 13 \(PIPE\)'
