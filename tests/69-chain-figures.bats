@@ -183,10 +183,10 @@ above() {
 	start_shown --back-off 1-1
 	wait_until 10 shows qim_chain_ready 1
 	echo kept >"$BATS_TEST_TMPDIR/other"
-	for what in 'rm -r' 'ln -s ../other' mkfifo; do
+	for what in mv ln mkfifo; do
 		case $what in
-		rm*) rm -r "$prom" ;;
-		ln*) mkdir "$prom" && ln -s ../other "$file.new" ;;
+		mv) mv "$prom" "$prom-away" ;; # in one step
+		ln) mkdir "$prom" && ln -s ../other "$file.new" ;;
 		mkfifo) rm "$file.new" && mkfifo "$file.new" ;;
 		esac
 		runs=$(wc -l <"$notes/outbox-read.pids")
