@@ -90,14 +90,16 @@ expect_cause() {
 	short_chain
 	for code in 64 65 66 69 70 71 74 75 76 77 78 3; do
 		fake dispatch-produce "cat >/dev/null; exit $code"
-		fake offset-commit 'cat >/dev/null; exit 75'
+		fake offset-commit "cat >/dev/null
+			echo 'offset-commit: error: input: torn: here' >&2; exit 75"
 		run "-$code" --separate-stderr once
-		[[ $stderr =~ ^"qim-fanout: error: dispatch-produce: pid "[0-9]+": exit $code: " ]]
+		mapfile -t said < <(grep '^qim-fanout: ' <<<"$stderr")
+		[[ ${said[0]} =~ ^"qim-fanout: error: dispatch-produce: pid "[0-9]+": exit $code: " ]]
 		case $code in
-		69 | 71 | 74 | 75) [ "${#stderr_lines[@]}" = 1 ] ;;
+		69 | 71 | 74 | 75) [ "${#said[@]}" = 1 ] ;;
 		*)
-			[ "${#stderr_lines[@]}" = 2 ]
-			[[ ${stderr_lines[1]} == 'qim-fanout: error: stopped: '?* ]]
+			[ "${#said[@]}" = 2 ]
+			[[ ${said[1]} == 'qim-fanout: error: stopped: '?* ]]
 			;;
 		esac
 	done
