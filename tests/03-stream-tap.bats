@@ -118,6 +118,7 @@ for byte in open(sys.argv[1], "rb").read():
 	run -65 stream-dump <joined
 	expect_message 'input: batch '
 	stream-tap --bytes 10000 --files 1 copy <"$stream" >/dev/null
+	[ "$(parts copy)" = copy ]
 	run -0 stream-dump --part <copy
 	[ "${lines[-1]}" = "$(stream-dump <"$stream" | tail -n 1)" ]
 }

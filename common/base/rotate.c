@@ -36,6 +36,21 @@ move_up(int folder, const char *name, uint64_t k, struct err *err)
 	return result;
 }
 
+/* From the k-th on, up to the first that isn't there.  What can't be removed is
+ * tried again the next time. */
+static void
+remove_older(int folder, const char *name, uint64_t k)
+{
+	int result;
+
+	do {
+		char *path = rotate_name(name, k++);
+
+		result = path == NULL ? -1 : unlinkat(folder, path, 0);
+		free(path);
+	} while (result == 0);
+}
+
 int
 rotate_files(int folder, const char *name, uint64_t files, struct err *err)
 {
@@ -53,5 +68,6 @@ rotate_files(int folder, const char *name, uint64_t files, struct err *err)
 	for (uint64_t k = files - 1; k > 0; k--)
 		if (move_up(folder, name, k - 1, err) < 0)
 			return -1;
+	remove_older(folder, name, files);
 	return 0;
 }

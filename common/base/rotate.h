@@ -19,8 +19,9 @@
 
 /*
  * Moves NAME to NAME.1 and each older one up by one; of `files` files in all
- * the oldest goes.  `folder` is a descriptor or AT_FDCWD.  Nothing to do
- * where NAME isn't there.
+ * the oldest goes, and what is left of more in an earlier run, up to the first
+ * number that isn't there.  `folder` is a descriptor or AT_FDCWD.
+ * Nothing to do where NAME isn't there.
  * -1: EX_IOERR; EX_NOINPUT NAME isn't a regular file, and stays.
  */
 int rotate_files(int folder, const char *name, uint64_t files, struct err *err);
