@@ -144,7 +144,7 @@ advise() {
 	64) echo "see the arguments of $name: $(arguments_of "$cause"); $program -h" ;;
 	65) echo "see the record that it names, and $program(1), DIAGNOSTICS; --dead-letter takes what can't be sent on" ;;
 	66) echo "see the file that it names: -F, properties, --tap, --log, --prom, --lock-dir" ;;
-	70) echo "a bug: keep its lines, and a core file if there is one, and report it; to start again loses nothing" ;;
+	70) echo "a bug: keep its lines, and report it; to start again loses nothing" ;;
 	76) echo "the stages don't fit together: see that all are of one version: $program -V; qim-stream(5)" ;;
 	77) echo "see users, passwords and access lists: -F, properties, redis.user, redis.password-file; $program(1)" ;;
 	78)

@@ -219,6 +219,8 @@ show_version() {
 
 chain_main() {
 	chain_words=("$@")
+	# A core file would hold messages, which are private.
+	ulimit -c 0
 	options_parse "$chain_values" "$@"
 	[[ -z ${opt[-V]-} ]] || show_version
 	if [[ -n ${opt[-f]-} ]]; then

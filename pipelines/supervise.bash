@@ -285,17 +285,24 @@ sleep_ms() {
 # orphans: sets `left` to the processes of the supervisor that `saw` is of, which
 # has gone. One with a living parent of that pid is another chain's.
 orphans() {
-	local line pid parent began words
+	local line pid parent began
 	left=()
 	for line in "${saw_processes[@]}"; do
 		pid=${line%% *}
 		process_stat "$pid" || continue
-		[[ $parent != "${saw[pid]}" ]] || continue
-		{ mapfile -d '' -t words <"/proc/$pid/environ"; } 2>/dev/null ||
-			continue
-		[[ $'\n'$(printf '%s\n' "${words[@]}")$'\n' != *$'\n'"QIM_SUPERVISOR=${saw[pid]}"$'\n'* ]] ||
+		[[ $parent == "${saw[pid]}" ]] || ! is_orphan "$pid" ||
 			left+=("$pid")
 	done
+}
+
+# is_orphan PID: one that has read a secret shows its arguments alone.
+is_orphan() {
+	local words=() wants="QIM_SUPERVISOR=${saw[pid]}"
+	if ! { mapfile -d '' -t words <"/proc/$1/environ"; } 2>/dev/null; then
+		{ mapfile -d '' -t words <"/proc/$1/cmdline"; } 2>/dev/null
+		wants=--chain$'\n'${saw[chain]-}
+	fi
+	[[ $'\n'$(printf '%s\n' "${words[@]}")$'\n' == *$'\n'"$wants"$'\n'* ]]
 }
 
 # take_over: the supervisor before was killed. What it has left drains yet, or

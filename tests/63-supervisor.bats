@@ -775,9 +775,9 @@ kill_slow_chain() {
 	[ ! -e "$notes/outbox-read.pid" ]
 }
 
-# As another user, since nothing keeps root from starting processes.
-@test "no process can be started: 71, and a line says so" {
-	fake_ready
+# not_root: sets `as` to what makes a command another user's where this is root;
+# makes a folder `theirs`.
+not_root() {
 	as=()
 	if ((EUID == 0)); then
 		as=(setpriv --reuid 54321 --clear-groups)
@@ -787,6 +787,51 @@ kill_slow_chain() {
 	fi
 	mkdir "$BATS_TEST_TMPDIR/theirs"
 	chmod 777 "$BATS_TEST_TMPDIR/theirs"
+}
+
+@test "a stage that has read a secret is waited for by a user's supervisor too" {
+	fake dispatch-produce 'exec python3 -c "
+import ctypes, os, signal, time
+ctypes.CDLL(None).prctl(4, 0)  # PR_SET_DUMPABLE
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+while data := os.read(0, 65536):
+    os.write(1, data)
+while not os.path.exists(\"'"$notes"'/go\"):
+    time.sleep(0.05)" "$@"'
+	fake_ready
+	not_root
+	theirs=("${as[@]}" "$fanout" --lock-dir "$BATS_TEST_TMPDIR/theirs/locks"
+		-b x -t outbox -d d -g group)
+	start "${theirs[@]}"
+	wait_until 10 said 'ready: run 1'
+	kill -9 "$supervisor"
+	kill "$(pid_of outbox-read)"
+	wait_until 10 gone "$(pid_of outbox-read)"
+	left=$(pid_of dispatch-produce)
+	wait_until 10 gone "$(pid_of fanout-plan)"
+	start "${theirs[@]}"
+	wait_until 10 said 'was killed while ready: waits for its processes '
+	said " $left"
+	touch "$notes/go"
+	wait_until 10 said 'ready: run 1'
+	kill "$supervisor"
+	expect_end 0
+}
+
+@test "no core file, whatever the limit was" {
+	fake outbox-read 'ulimit -c; ulimit -Hc; echo end'
+	# As high as it may be, which for root is any height.
+	((EUID != 0)) || prlimit --pid "$BASHPID" --core=unlimited
+	run ! test "$(ulimit -Hc)" = 0
+	ulimit -S -c "$(ulimit -Hc)"
+	run -0 fan --once
+	[ "${lines[*]}" = '0 0 end' ]
+}
+
+# As another user, since nothing keeps root from starting processes.
+@test "no process can be started: 71, and a line says so" {
+	fake_ready
+	not_root
 	start "${as[@]}" "$fanout" --lock-dir "$BATS_TEST_TMPDIR/theirs/locks" \
 		-b x -t outbox -d d -g group
 	wait_until 10 said 'ready: run 1'

@@ -136,7 +136,8 @@ io_read_file(const char *path, size_t bytes_max, bool secret, size_t *bytes,
 		err_set(err, EX_NOINPUT, "%s: %s", path, strerror(errno));
 		return NULL;
 	}
-	if (!secret || secret_check(fd, path, err) == 0)
+	if (!secret ||
+	    (secret_check(fd, path, err) == 0 && secret_hide(err) == 0))
 		text = read_rest(fd, path, bytes_max, bytes, err);
 	close(fd);
 	return text;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -81,5 +82,13 @@ secret_check(int fd, const char *path, struct err *err)
 		return err_set(err, EX_CONFIG,
 		    "%s: mode %04o lets others read it, wants 0600", path,
 		    (unsigned)(st.st_mode & 07777));
+	return 0;
+}
+
+int
+secret_hide(struct err *err)
+{
+	if (prctl(PR_SET_DUMPABLE, 0) < 0)
+		return err_set(err, EX_OSERR, "prctl: not dumpable: refused");
 	return 0;
 }

@@ -1,6 +1,6 @@
 /*
  * secret - whether a file may hold a secret: nobody but its reader can read
- * it.
+ * it; and a process that may read one: nobody else can read its memory.
  */
 #ifndef QIM_BASE_SECRET_H
 #define QIM_BASE_SECRET_H
@@ -15,5 +15,12 @@
  * 0, or -1: EX_CONFIG it isn't so, EX_IOERR.
  */
 int secret_check(int fd, const char *path, struct err *err);
+
+/*
+ * From now on this process leaves no core file, and no other process of this
+ * user can look into it: /proc/PID is root's, its own descriptors in it too.
+ * -1 EX_OSERR.
+ */
+int secret_hide(struct err *err);
 
 #endif

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <syslog.h>
 
 #include "base/msg.h"
@@ -202,9 +201,6 @@ build(rd_kafka_conf_t *conf, const struct settings *settings,
 	for (size_t i = 0; i < settings->count; i++)
 		if (apply_setting(conf, &settings->all[i], err) < 0)
 			return -1;
-	/* No core file and no other process of this user shows a secret. */
-	if (settings->has_secret && prctl(PR_SET_DUMPABLE, 0) < 0)
-		return err_set(err, EX_OSERR, "prctl: not dumpable: refused");
 	if (role == KAFKA_PRODUCER && options->idempotent &&
 	    version >= BUGGY_FIRST && version <= BUGGY_LAST)
 		msg_write(MSG_WARNING,

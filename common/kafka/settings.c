@@ -206,7 +206,6 @@ read_file(struct settings *settings, const char *path, struct err *err)
 	if (!holds_confidential(settings->file))
 		return 0;
 	wipe_file(settings);
-	settings->has_secret = true;
 	settings->file = io_read_file(
 	    path, SETTINGS_FILE_BYTES, true, &settings->file_bytes, err);
 	return settings->file == NULL ? -1 : 0;

@@ -30,7 +30,6 @@ struct settings {
 	size_t file_bytes;
 	char *copies[SETTINGS_COUNT]; /* of -X */
 	size_t copy_count;
-	bool has_secret;
 };
 
 /* Collects all that was given.  -1: EX_USAGE malformed, EX_CONFIG a secret on
