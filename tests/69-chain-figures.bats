@@ -183,19 +183,24 @@ above() {
 	start_shown --back-off 1-1
 	wait_until 10 shows qim_chain_ready 1
 	echo kept >"$BATS_TEST_TMPDIR/other"
-	for what in mv ln mkfifo; do
-		case $what in
-		mv) mv "$prom" "$prom-away" ;; # in one step
-		ln) mkdir "$prom" && ln -s ../other "$file.new" ;;
-		mkfifo) rm "$file.new" && mkfifo "$file.new" ;;
-		esac
-		runs=$(wc -l <"$notes/outbox-read.pids")
+	mv "$prom" "$prom-away" # in one step
+	kill -9 "$(pid_of outbox-read)"
+	wait_until 10 said 'ready: run 2,'
+	mkdir "$prom"
+	runs=2
+	for what in true 'ln -s ../other' mkfifo; do
+		$what "$file.new"
 		kill -9 "$(pid_of outbox-read)"
-		wait_until 10 said "ready: run $((runs + 1)),"
+		runs=$((runs + 1))
+		wait_until 10 said "ready: run $runs,"
+		# What lies in the way is removed.
+		wait_until 10 shows qim_chain_starts_total "$runs"
+		wait_until 10 shows qim_chain_ready 1
 	done
 	[ "$(<"$BATS_TEST_TMPDIR/other")" = kept ]
 	kill "$supervisor"
 	expect_end 0
+	run ! pgrep -f -- "$prom"
 }
 
 @test "without a folder it is in the chain's own; HUP with another one moves it" {
