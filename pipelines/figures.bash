@@ -60,7 +60,7 @@ figures_begin() {
 	done
 	[[ -f $figures_file && -r $figures_file ]] || return 0
 	while read -r series value; do
-		[[ ! $series =~ ^qim_(chain|stage)_[a-z_]+_total\{program=\"[a-z0-9-]+\",chain=\"$chain_label\"(,code=\"[0-9]+\")?\}$ ]] ||
+		[[ ! $series =~ ^qim_(chain|stage)_[a-z_]+_total\{program=\"[a-z0-9-]+\",chain=\""$chain_label"\"(,code=\"[0-9]+\")?\}$ ]] ||
 			! is_count "$value" || figures[$series]=$((10#$value))
 	done <"$figures_file"
 }

@@ -244,22 +244,32 @@ messages() {
 		payload: \"hi\", recipients: [\"ann\", \"bob\"]}"
 }
 
-@test "an OUT_OF_ORDER_SEQUENCE is in the sums when its stage runs again" {
-	start_mock -t outbox:1 -t dispatch:4 \
-		--error produce=OUT_OF_ORDER_SEQUENCE_NUMBER:1@1
-	export QIM_BIN=$qim_root/build/bin QIM_FANOUT_PRODUCER_IDEMPOTENCE=true
+# ends_of ERROR SUM LABELS: what it makes of its first record ends
+# dispatch-produce; its next start knows nothing of it.
+ends_of() {
+	local name=${3%% *} labels=${3#* }
+	start_mock -t outbox:1 -t dispatch:4 --error "produce=$1:1@1"
 	kcat -b "$MOCK_BROKERS" -t outbox -P < <(messages 0 1)
 	start "$fanout" --lock-dir "$locks" --prom "$prom" -b "$MOCK_BROKERS" \
-		-t outbox -d dispatch -g group -n 4 --first beginning \
+		-t outbox -d dispatch -g "$2" -n 4 --first beginning \
 		--back-off 100-100
-	wait_until 20 above qim_chain_out_of_order_total 0
+	file=$prom/qim-fanout:$2@locks-supervisor.prom
+	wait_until 20 above "qim_chain_$2_total" 0
 	wait_until 20 shows qim_chain_ready 1
 	shows qim_stage_deaths_total 1 dispatch-produce ',code="75"'
-	# Its own last file is gone.
-	file=$prom/qim-fanout:group@locks-dispatch-produce.prom
-	wait_until 20 shows qim_kafka_errors_total 0 dispatch-produce ',kind="out_of_order"'
+	file=$prom/qim-fanout:$2@locks-dispatch-produce.prom
+	wait_until 20 shows "$name" 0 dispatch-produce ",$labels"
 	kill "$supervisor"
 	expect_end 0
+}
+
+@test "what ends dispatch-produce is in the sums when it runs again" {
+	export QIM_BIN=$qim_root/build/bin QIM_FANOUT_PRODUCER_IDEMPOTENCE=true
+	ends_of OUT_OF_ORDER_SEQUENCE_NUMBER out_of_order \
+		'qim_kafka_errors_total kind="out_of_order"'
+	# Acknowledged without an offset.
+	ends_of DUPLICATE_SEQUENCE_NUMBER unproven \
+		'qim_deliveries_total state="unproven"'
 	"$qim_root/tests/lib/prom-check.py" "$prom"/*.prom
 }
 
