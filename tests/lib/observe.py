@@ -9,7 +9,8 @@ JSON line each of
     committed, marks   what GROUP-mailbox has committed, and after that the
                        marks in Redis
 
-where there are answers: all that is committed must be there afterwards.  Last
+where there are answers: all that is committed must be there afterwards.  Each
+is seen once, if only after the TERM, within 20 s.  Last
 a line of the processes that have QIM_FAULTS_RUN=RUN in their environment: by
 program the most KiB, threads and descriptors that one ever had, and what
 stood in arguments or environment that may not: payload, or a SECRET.
@@ -25,6 +26,7 @@ import mailboxes
 
 PAYLOAD = "xxxxx"   # in each of load.py's
 PAUSE_S = 0.2
+AFTERWARDS_S = 20
 
 
 def load_admin():
@@ -94,11 +96,14 @@ def main():
                      admin.committed_offsets(cluster, f"{group}-{of}", topic)}
         print(json.dumps({"committed": committed, what: ask()}), file=out,
               flush=True)
+        if any(at > 0 for at in committed.values()):
+            unseen.discard(of)
 
-    stop = []
-    signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+    stop, unseen = [], {"fanout", "mailbox"}
+    signal.signal(signal.SIGTERM, lambda *_: stop.append(time.monotonic()))
     with open(f"{run}/observed", "w") as out:
-        while not stop:
+        while not stop or (unseen and
+                           time.monotonic() < stop[0] + AFTERWARDS_S):
             for args in (
                     ("fanout", outbox, "ends",
                      lambda: admin.find_offsets(cluster, dispatch, -1)),
