@@ -67,7 +67,7 @@ static size_t source_count;
 static struct lineout out;
 static struct logfile folder_log;
 static uint64_t failed_lines; /* in a row, that the folder didn't take */
-static bool read_failed;
+static int read_code; /* why a descriptor couldn't be read; 0: all could */
 
 static int
 check_name(const char *text, size_t bytes, struct err *err)
@@ -315,7 +315,7 @@ read_source(struct source *source)
 	} while (result > LINE_AGAIN && line_reader_pending(&source->reader));
 	if (result < 0) {
 		warn("%s: %s", source->name, err.text);
-		read_failed = true;
+		read_code = err.code;
 	}
 	if (result < 0 || result == LINE_EOF)
 		end_source(source);
@@ -404,5 +404,5 @@ main(int argc, char **argv)
 		return msg_fail(&err);
 	run();
 	lineout_release(&out);
-	return read_failed ? EX_IOERR : EX_OK;
+	return read_code;
 }

@@ -43,8 +43,8 @@ drive() {
 }
 
 stages=(fanout-plan dispatch-produce:3 mailbox-apply:3 offset-commit:3)
-readers=(outbox-read outbox-write stream-tap stream-dump:7 stream-make:7
-	fanout-plan/figures)
+readers=(outbox-read outbox-write stream-tap log-keep stream-dump:7
+	stream-make:7 fanout-plan/figures)
 tools=(mailbox-read:5 mailbox-read/history mailbox-read/conversations:3
 	mailbox-ack:3 mailbox-trim:11 log-audit:3 mailbox-audit:29)
 

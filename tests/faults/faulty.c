@@ -31,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
@@ -413,6 +414,29 @@ int
 stat(const char *path, struct stat *st)
 {
 	return fails(CALL, HERE, "stat", EACCES) ? -1 : NEXT(stat)(path, st);
+}
+
+int
+flock(int fd, int operation)
+{
+	return fails(CALL, HERE, "flock", ENOLCK) ? -1
+						  : NEXT(flock)(fd, operation);
+}
+
+int
+renameat(int from_folder, const char *from, int to_folder, const char *to)
+{
+	return fails(CALL, HERE, "renameat", EIO)
+	    ? -1
+	    : NEXT(renameat)(from_folder, from, to_folder, to);
+}
+
+int
+unlinkat(int folder, const char *path, int flags)
+{
+	return fails(CALL, HERE, "unlinkat", EIO)
+	    ? -1
+	    : NEXT(unlinkat)(folder, path, flags);
 }
 
 int
