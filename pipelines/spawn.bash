@@ -143,7 +143,7 @@ notify() {
 	(
 		close_all_but
 		for ((i = 0; i < 50; i++)); do
-			[[ -n $notify_pid ]] && kill -0 "$notify_pid" || break
+			{ [[ -n $notify_pid ]] && kill -0 "$notify_pid"; } || break
 			sleep 0.02
 		done
 		exec setpriv --pdeathsig KILL systemd-notify "${word^^}=1"
