@@ -123,8 +123,8 @@ check_chain(const char *name, struct err *err)
 		return 0;
 	return err_set(err, EX_USAGE,
 	    "--chain: '%s': wants 1 to %d of letters, digits and "
-	    "._-:@%%", name,
-	    CHAIN_BYTES_MAX);
+	    "._-:@%%",
+	    name, CHAIN_BYTES_MAX);
 }
 
 static void
