@@ -636,7 +636,7 @@ def run(command, data, faulty=None, err=subprocess.PIPE, files=None,
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE if slowly else file, env=env,
             stderr=err, stdout=subprocess.PIPE, close_fds=input_fd == 0,
-            preexec_fn=lambda: input_fd == 0 or os.dup2(0, input_fd))
+            preexec_fn=(lambda: os.dup2(0, input_fd)) if input_fd else None)
         if slowly:
             threading.Thread(target=feed, args=(process.stdin, data)).start()
             process.stdin = None  # it is the thread's
