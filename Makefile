@@ -93,8 +93,8 @@ $(B)/unit/test-simulate: $(SIMULATE_PARTS)
 
 $(B)/tools/%: %.c $(B)/libqim.a
 	@mkdir -p $(@D)
-	$(call say,CC) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $^ $(shell pkg-config \
-		--libs rdkafka hiredis msgpack libxxhash jansson)
+	$(call say,CC) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(filter-out %.h,$^) \
+		$(shell pkg-config --libs rdkafka hiredis msgpack libxxhash jansson)
 
 $(B)/tools/%.so: tests/faults/%.c
 	@mkdir -p $(@D)
