@@ -59,6 +59,39 @@ clear_faketime() {
 	expect_whole
 }
 
+# hold_or_resume HOW: of all brokers, one after the other, in any order.
+hold_or_resume() {
+	local node
+	for node in $(shuf -e 1 2 3); do
+		proxy_set "$node" "$1" both
+		sleep "0.$((SRANDOM % 900 + 100))"
+	done
+}
+
+# bats test_tags=long
+@test "connections cut within an answer or a request; brokers silent in turns" {
+	local i
+	BROKERS=$KAFKA_PROXIED
+	FANOUT_MORE+=(-X socket.timeout.ms=4000)
+	MAILBOX_MORE+=(-X socket.timeout.ms=4000)
+	faults_start
+	for ((i = 0; i < $(long_or 90 10); i++)); do
+		fault 'connections cut after so many bytes'
+		proxy_set brokers cut-after both $((SRANDOM % 100000 + 1000))
+		sleep 0.7
+	done
+	proxy_clear brokers
+	caught_up 40 'connections cut after so many bytes'
+	for ((i = 0; i < $(long_or 30 3); i++)); do
+		fault 'silent one after the other'
+		hold_or_resume hold
+		sleep "$((SRANDOM % 3))"
+		hold_or_resume resume
+	done
+	caught_up 40 'silent one after the other'
+	expect_whole
+}
+
 # clock_at OFFSET: in seconds, and with the word of faketime.
 clock_at() {
 	fault "the clock: $1 s"
