@@ -116,3 +116,27 @@ nothing_in_flight() {
 	done
 	expect_whole
 }
+
+# For longer than records have, then 20 s in which all goes on: a producer that is
+# idempotent has lost records so (librdkafka's issue 4134).
+# bats test_tags=long
+@test "two of three brokers frozen (SIGSTOP), again and again" {
+	local round node
+	CHAIN_ENV=(QIM_FANOUT_PRODUCER_IDEMPOTENCE=true)
+	FANOUT_MORE+=(--stage dispatch-produce=-X
+		--stage dispatch-produce=message.timeout.ms=30000)
+	faults_start
+	for ((round = 1; round <= $(long_or 5 1); round++)); do
+		node=$(coordinator fanout)
+		fault "all brokers but $node stopped"
+		kafka_pause $((node % 3 + 1))
+		kafka_pause $(((node + 1) % 3 + 1))
+		sleep 45
+		kafka_resume $((node % 3 + 1))
+		kafka_resume $(((node + 1) % 3 + 1))
+		sleep 20
+	done
+	caught_up 60 'two brokers stopped'
+	kafka_wait_isr "$OUTBOX" "$DISPATCH" __consumer_offsets
+	expect_whole
+}
