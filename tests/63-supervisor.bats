@@ -775,8 +775,8 @@ kill_slow_chain() {
 	[ ! -e "$notes/outbox-read.pid" ]
 }
 
-# not_root: sets `as` to what makes a command another user's where this is root;
-# makes a folder `theirs`.
+# not_root: sets `as` to what makes a command another user's where this is root,
+# and `locks` to a folder that this user can make.
 not_root() {
 	as=()
 	if ((EUID == 0)); then
@@ -787,6 +787,7 @@ not_root() {
 	fi
 	mkdir "$BATS_TEST_TMPDIR/theirs"
 	chmod 777 "$BATS_TEST_TMPDIR/theirs"
+	locks=$BATS_TEST_TMPDIR/theirs/locks
 }
 
 @test "a stage that has read a secret is waited for by a user's supervisor too" {
@@ -800,8 +801,8 @@ while not os.path.exists(\"'"$notes"'/go\"):
     time.sleep(0.05)" "$@"'
 	fake_ready
 	not_root
-	theirs=("${as[@]}" "$fanout" --lock-dir "$BATS_TEST_TMPDIR/theirs/locks"
-		-b x -t outbox -d d -g group)
+	theirs=("${as[@]}" "$fanout" --lock-dir "$locks" -b x
+		-t outbox -d d -g group)
 	start "${theirs[@]}"
 	wait_until 10 said 'ready: run 1'
 	kill -9 "$supervisor"
@@ -832,14 +833,14 @@ while not os.path.exists(\"'"$notes"'/go\"):
 @test "no process can be started: 71, and a line says so" {
 	fake_ready
 	not_root
-	start "${as[@]}" "$fanout" --lock-dir "$BATS_TEST_TMPDIR/theirs/locks" \
+	start "${as[@]}" "$fanout" --lock-dir "$locks" \
 		-b x -t outbox -d d -g group
 	wait_until 10 said 'ready: run 1'
 	"${as[@]}" prlimit --nproc=1:1 --pid "$supervisor"
 	expect_end 71
 	# By a log-keep that isn't waited for.
 	wait_until 10 said 'qim-fanout: error: ended: no process can be started: see ulimit -u'
-	run -69 fan --status --lock-dir "$BATS_TEST_TMPDIR/theirs/locks"
+	run -69 fan --status
 	[ "$output" = 'qim-fanout: not running: ended with 71' ]
 }
 
