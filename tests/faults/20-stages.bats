@@ -60,7 +60,7 @@ committed_above() {
 
 # A second chain has locks of its own, as one on another host has. It has ended
 # when the stage goes on, so that whatever moves back is the stage's doing.
-@test "a stage stopped (SIGSTOP), another chain did its work, the stage goes on" {
+@test "a stage stopped (SIGSTOP), another chain did its work, the stage goes on; a supervisor stopped" {
 	local chain stage sum
 	SHARED=1
 	faults_start
@@ -80,17 +80,12 @@ committed_above() {
 		signal_stage CONT "$chain" "${stage#*/}"
 		caught_up 30 "$stage"
 	done
-	expect_whole 30
-}
-
-# It sees all deaths at once when it goes on, and names the one that it was.
-@test "a supervisor stopped (SIGSTOP), a stage killed meanwhile" {
-	local stage chain
-	faults_start
-	for stage in fanout/dispatch-produce \
+	# It sees all deaths at once when it goes on, and names the one that it
+	# was.
+	for stage in fanout/dispatch-produce mailbox/mailbox-apply \
 		$(long_or 'fanout/outbox-read fanout/fanout-plan
 			fanout/offset-commit mailbox/outbox-read
-			mailbox/offset-commit' '') mailbox/mailbox-apply; do
+			mailbox/offset-commit' ''); do
 		chain=${stage%/*}
 		fault "the supervisor of $chain stopped"
 		kill -STOP "$(<"$RUN/$chain.pid")"

@@ -39,7 +39,7 @@ kill_victim() {
 		sleep "0.$((SRANDOM % 900 + 100))"
 	done
 	SECONDS=0
-	while ((SECONDS < $(long_or 1800 10))); do
+	while ((SECONDS < $(long_or 1800 5))); do
 		victim=${victims[SRANDOM % ${#victims[@]}]}
 		kill_victim "$victim"
 		sleep "$((SRANDOM % $(long_or 3 1))).$((SRANDOM % 900 + 100))"

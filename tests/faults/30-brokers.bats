@@ -92,7 +92,7 @@ nothing_in_flight() {
 	wait_until 30 has_in_flight
 	# Longer than it takes to go on without one broker. The same stage, or a
 	# new one: nothing more is acknowledged.
-	sleep "$(long_or 60 12)"
+	sleep "$(long_or 60 10)"
 	(($(receipts) == before)) || fail "$(receipts) receipts, not $before"
 	fault 'the third one killed'
 	kafka_kill "$left"
