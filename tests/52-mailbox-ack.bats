@@ -81,21 +81,23 @@ device() {
 @test "one of many that acknowledge at once moves the cursor" {
 	messages 1 5 | fill
 	batch
-	local i
+	local i pids=()
 	for i in {1..8}; do
 		{ ack -q -d phone --from 0 --to 5 2>/dev/null && echo moved >>moved; } &
+		pids+=("$!")
 	done
-	wait
+	wait "${pids[@]}" || true
 	[ "$(cat moved)" = moved ]
 }
 
 @test "many that ask at once are given one batch" {
 	messages 1 50 | fill
-	local i
+	local i pids=()
 	for i in {1..8}; do
 		batch -c "$i" >"batch.$i" &
+		pids+=("$!")
 	done
-	wait
+	wait "${pids[@]}"
 	for i in {2..8}; do
 		cmp batch.1 "batch.$i"
 	done

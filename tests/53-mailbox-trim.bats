@@ -479,6 +479,7 @@ loses_some() {
 		[ ! -e "$stop" ] || break
 		timeout --foreground -s $((i % 2 ? 9 : 15)) 0.1 mailbox-trim -q -n 4 -r "$R" -t dispatch --box-count 20 --bodies 5 || true
 	done >trims 2>trims.err &
+	local trimmer=$!
 	# Appliers, each from the beginning: all before is a late copy.
 	for ((i = 150; i <= last; i += 150)); do
 		messages 1 "$i" >"lines.$i"
@@ -520,7 +521,7 @@ loses_some() {
 		ack --from "$from" --to "$to"
 	done
 	touch "$stop"
-	wait
+	wait "$applier" "$trimmer"
 	[ "$(key EXISTS quarantine)" = 0 ]
 	cut -d ' ' -f 2 got | cmp - <(seq 1 "$last")
 	grep -q lost got

@@ -709,11 +709,13 @@ kill_slow_chain() {
 	shared=(--once --log "$BATS_TEST_TMPDIR/log" --log-bytes 4096
 		--log-files 999)
 	fan "${shared[@]}" -p 0-15 3>&- &
+	one=$!
 	fan "${shared[@]}" -p 16-31 3>&- &
+	other=$!
 	"$mailbox" "${shared[@]}" --lock-dir "$locks" -b x -t d -g group -r x 3>&- &
-	for pid in $(jobs -p); do
-		wait "$pid"
-	done
+	wait "$!"
+	wait "$one"
+	wait "$other"
 	find "$BATS_TEST_TMPDIR/log" -type f -exec cat {} + |
 		grep -o 'info: .*' | sort >"$BATS_TEST_TMPDIR/kept"
 	for name in fanout:group:0-15 fanout:group:16-31 mailbox:group; do

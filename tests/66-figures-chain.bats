@@ -159,9 +159,11 @@ make_plan() {
 	mkfifo pipe
 	# All records in each request, however slowly they come.
 	# shellcheck disable=SC2086
-	dispatch-produce -b "$MOCK_BROKERS" -t dispatch -X linger.ms=1000 \
-		$show <pipe 3>&- |
-		offset-commit -b "$MOCK_BROKERS" -g g $show 3>&- &
+	{
+		dispatch-produce -b "$MOCK_BROKERS" -t dispatch \
+			-X linger.ms=1000 $show <pipe |
+			offset-commit -b "$MOCK_BROKERS" -g g $show
+	} 3>&- &
 	exec 7>pipe
 	# Held open: the statistics come once a second.
 	head -c -20 plan >&7
@@ -169,7 +171,7 @@ make_plan() {
 	wait_until 20 is_there dispatch-produce qim_kafka_request_mean_seconds
 	tail -c 20 plan >&7
 	exec 7>&-
-	wait
+	wait "$!"
 	[ "$(value dispatch-produce qim_exit_code)" = 0 ]
 	# Three requests with all of the 50 records each.
 	[ "$(value dispatch-produce qim_retries_total)" = 150 ]
