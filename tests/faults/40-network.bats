@@ -92,20 +92,10 @@ hold_or_resume() {
 	expect_whole
 }
 
-# clock_at OFFSET: in seconds, and with the word of faketime.
-clock_at() {
-	fault "the clock: $1 s"
-	echo "$1" >"$RUN/clock"
-}
-
-timestamps_are_refused() {
-	grep -q "Invalid timestamp: this host's clock, or " "$RUN/fanout.log"
-}
-
-# The wall clock of all processes of both chains. From more than an hour ahead a
-# broker refuses records, unless it stamps them itself.
-@test "the clock jumps by 50 minutes and by two hours, ahead and back" {
-	local i offset
+# The wall clock of all processes of both chains; a broker refuses records from
+# more than an hour ahead, unless it stamps them itself.
+@test "the clock jumps by 50 minutes, ahead and back" {
+	local i offset name
 	CHAIN_ENV=("LD_PRELOAD=$(find /usr/lib -name libfaketime.so.1 | head -n 1)"
 		"FAKETIME_TIMESTAMP_FILE=$RUN/clock" FAKETIME_CACHE_DURATION=1
 		FAKETIME_DONT_FAKE_MONOTONIC=1)
@@ -113,14 +103,18 @@ timestamps_are_refused() {
 	faults_start
 	for ((i = 0; i < $(long_or 3 1); i++)); do
 		for offset in +3000 +0; do
-			clock_at "$offset"
+			fault "the clock: $offset s"
+			echo "$offset" >"$RUN/clock"
 			sleep "$(long_or 10 2)"
 			caught_up 30 "the clock: $offset s"
 		done
 	done
-	clock_at +7200
-	wait_until 30 timestamps_are_refused
-	clock_at +0
-	caught_up 30 'the clock, two hours ahead and back'
+	# librdkafka waits by the wall clock: what it awaits when that goes back
+	# comes late, so that a stop may be abandoned (75).
+	for name in fanout mailbox; do
+		chains_stop "$name" || true
+	done
+	CHAIN_ENV=()
+	chains_start
 	expect_whole
 }
