@@ -131,7 +131,7 @@ ASAN = -fsanitize=address,undefined -fno-sanitize-recover=undefined \
 	-fno-omit-frame-pointer
 check-asan:
 	$(MAKE) B=$(B)/asan OPT='-O1 -g' HARDEN=-fPIE CFLAGS='$(ASAN)' all units
-	QIM_BIN=$(abspath $(B))/asan/bin tests/run quick
+	QIM_BIN=$(abspath $(B))/asan/bin tests/run programs
 
 check-valgrind: all units
 	tests/run valgrind
@@ -202,9 +202,9 @@ help:
 	@echo 'make [all]         build into $(B)/bin'
 	@echo 'make demo          set up, build, run both chains [INPUT=file]'
 	@echo 'make check         set up, build, run all tests'
-	@echo 'make check-quick   without real Kafka, under three minutes'
+	@echo 'make check-quick   the fast ones without real Kafka, a minute'
 	@echo 'make check-long    soak and many kills too'
-	@echo 'make check-asan    the quick tests with ASan and UBSan'
+	@echo 'make check-asan    what needs no real Kafka, with ASan and UBSan'
 	@echo 'make check-valgrind  the unit tests under valgrind'
 	@echo 'make bench         benchmarks: ratios to a peer in the same run'
 	@echo 'make lint          format, static checks, manuals'

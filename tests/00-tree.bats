@@ -30,6 +30,7 @@ help_synopsis() {
 	done
 }
 
+# bats test_tags=slow
 @test "-h prints the SYNOPSIS of the manual" {
 	for name in $(programs); do
 		diff <(manual_synopsis "$qim_root/man/$name.1") \
@@ -43,6 +44,7 @@ help_synopsis() {
 	done
 }
 
+# bats test_tags=slow
 @test "-V prints name and version; -q with -v, unknown options, operands: 64" {
 	for name in $(programs); do
 		run -0 "$name" -V
@@ -56,6 +58,7 @@ help_synopsis() {
 	done
 }
 
+# bats test_tags=slow
 @test "programs link only what they use" {
 	linked() {
 		ldd "$QIM_BIN/$1" | grep -q "lib$2"

@@ -140,6 +140,7 @@ python_example() {
 		stream-dump --rec | grep -qF '{"src":[{"str64":"b/8="},0,5]'
 }
 
+# bats test_tags=slow
 @test "memory that runs out is 71, not bad data" {
 	[[ $QIM_BIN != */asan/* ]] || return 0
 	python3 -c 'import json; print(json.dumps({"qim":1,"kind":"records","from":"x",

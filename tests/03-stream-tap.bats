@@ -85,6 +85,7 @@ for byte in open(sys.argv[1], "rb").read():
 	stream-tap --join copy | stream-dump --part >/dev/null
 }
 
+# bats test_tags=slow
 @test "files turn at a frame, each is read alone, joined they are the stream" {
 	# Nor does a descriptor stay open of each.
 	(ulimit -n 20 && exec stream-tap --bytes 10000 --files 999 copy) \
@@ -323,6 +324,7 @@ for byte in open(sys.argv[1], "rb").read():
 	stream-dump --rec <b | cmp - tapped
 }
 
+# bats test_tags=slow
 @test "memory doesn't grow with the stream or its frames" {
 	/usr/bin/python3 -c '
 import sys, msgpack

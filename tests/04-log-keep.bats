@@ -219,6 +219,7 @@ keep() {
 	[ "${lines[-1]}" = full ]
 }
 
+# bats test_tags=slow
 @test "a blocked stderr makes no stage wait: dropped lines are counted" {
 	run -0 python3 - <<'EOT'
 import os, subprocess
@@ -357,6 +358,7 @@ EOT
 	[ -z "$(ls log)" ]
 }
 
+# bats test_tags=slow
 @test "memory stays bounded, whatever comes" {
 	run -0 bash -c 'head -c 300M /dev/zero | tr "\0" x |
 		/usr/bin/time -f %M log-keep a=5 5<&0 2>&1 | tail -n 1'

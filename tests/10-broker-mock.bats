@@ -33,6 +33,7 @@ is_output_closed() {
 	wait "$pid"
 }
 
+# bats test_tags=slow
 @test "topics as asked for, read back by kcat" {
 	start_mock -n 2 -t outbox:4 -t dispatch:64:1
 	run -0 kcat -L -b "$MOCK_BROKERS"
@@ -69,6 +70,7 @@ is_output_closed() {
 	[ "$output" = 'outbox[0] 2 -> 3' ]
 }
 
+# bats test_tags=slow
 @test "--error fails so many requests of a kind" {
 	start_mock -t t:1 --error produce=TOPIC_AUTHORIZATION_FAILED:1
 	run -1 kcat -P -b "$MOCK_BROKERS" -t t -p 0 <<<first
@@ -123,6 +125,7 @@ for number in range(int(sys.argv[2])):
 EOF
 }
 
+# bats test_tags=slow
 @test "an error that comes forever outlasts what is kept ready of it" {
 	start_mock --error find-coordinator=15:forever@2
 	run -0 ask_coordinator 12000
@@ -151,6 +154,7 @@ topic_has_partitions() {
 	wait_until 10 topic_has_partitions 0
 }
 
+# bats test_tags=slow
 @test "what isn't a topic, an error or a count: 64" {
 	run -64 --separate-stderr broker-mock -t outbox
 	expect_message "broker-mock: error: -t: 'outbox': wants name:partitions or name:partitions:replication"

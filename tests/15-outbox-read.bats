@@ -129,6 +129,7 @@ values() {
 		-t outbox -o "@$file"
 }
 
+# bats test_tags=slow
 @test "no broker, no such topic: 69 at the deadline; refused: 77 at once" {
 	local start=${EPOCHREALTIME/./}
 	refuses 69 'topic outbox: not within 300 ms' -t outbox -o 0 \
@@ -304,6 +305,7 @@ values() {
 		-t outbox -o "@$BATS_TEST_TMPDIR/positions" -p 0
 }
 
+# bats test_tags=slow
 @test "TERM and INT: what was read goes out, then the end, 0" {
 	local signal seconds pid count
 	for signal in TERM INT; do

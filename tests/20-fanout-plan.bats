@@ -141,6 +141,7 @@ frames() {
 	jq -e --slurp '[.[].value.digest] | unique | length == 1' plan
 }
 
+# bats test_tags=slow
 @test "what exceeds 4 MiB goes in parts, the steps with the last" {
 	records "$(message '{payload: ("x" * 900000),
 		recipients: [range(30) | "user-\(.)"]}')" >in

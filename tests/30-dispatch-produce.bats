@@ -66,6 +66,7 @@ receipts() {
 	stream-dump <"$answer" 2>/dev/null | jq -c 'select(.src and .batch)'
 }
 
+# bats test_tags=slow
 @test "records are in the topic as they were, and receipts tell of them" {
 	{
 		hello
@@ -107,6 +108,7 @@ receipts() {
 	[ "$output" = '[[["fanout-plan","plan"],["dispatch-produce","enqueue"],["dispatch-produce","acks"]],true,true,true]' ]
 }
 
+# bats test_tags=slow
 @test "partition -1: by the key, as Kafka's own partitioner does (own mock)" {
 	mock -t keys:8 -t reference:8
 	local keys
@@ -128,6 +130,7 @@ receipts() {
 	diff "$BATS_TEST_TMPDIR/keys" <(placed reference)
 }
 
+# bats test_tags=slow
 @test "receipts come in order, whatever the order of the acknowledgements" {
 	local window
 	for window in 1 3 16 1024; do
@@ -139,6 +142,7 @@ receipts() {
 	done
 }
 
+# bats test_tags=slow
 @test "also where requests fail and are sent again (own mock)" {
 	local idempotent
 	many 20 16 | stream-make >"$stream"
@@ -210,6 +214,7 @@ receipts() {
 	[ "${lines[1]}" = 'other ' ]
 }
 
+# bats test_tags=slow
 @test "the topic of dispatches can't take the dead letters: 78" {
 	{
 		hello
@@ -246,6 +251,7 @@ receipts() {
 	[ -z "$output" ]
 }
 
+# bats test_tags=slow
 @test "a topic of a record that doesn't exist: 69, batches before are receipted (own mock)" {
 	mock --topic-error gone=UNKNOWN_TOPIC_OR_PART
 	{
@@ -303,6 +309,7 @@ receipts() {
 	[ "$output" = '[1]' ]
 }
 
+# bats test_tags=slow
 @test "damaged input: 65, and receipts for what came before" {
 	local bytes
 	many 2 4 >"$BATS_TEST_TMPDIR/lines"
@@ -385,6 +392,7 @@ fails() {
 	run ! grep -q '"end"' <(stream-dump <"$answer")
 }
 
+# bats test_tags=slow
 @test "a record that isn't delivered: the exit code says what to do (own mock)" {
 	local none='delivered 0, unproven 0, not persisted 1, possibly persisted 0; dead letters made 0'
 	local maybe='delivered 0, unproven 0, not persisted 0, possibly persisted 1; dead letters made 0'
@@ -440,6 +448,7 @@ fails() {
 	[ "$output" = '[1,2]' ]
 }
 
+# bats test_tags=slow
 @test "records refused together for the fault of one are sent alone (own mock)" {
 	local error idempotent=false
 	many 2 40 | stream-make >"$stream"
@@ -470,6 +479,7 @@ refused_alone() {
 	} | stream-make >"$stream"
 }
 
+# bats test_tags=slow
 @test "refused alone: 65 with size and partition, or a dead letter (own mock)" {
 	local record='[null,0,"key","value",[["h","x"]],[0,0]]'
 	refused_alone "$record" INVALID_RECORD
@@ -491,6 +501,7 @@ refused_alone() {
 	[ -z "$output" ]
 }
 
+# bats test_tags=slow
 @test "an answer that can't be read is no record's fault: 75, no letter (own mock)" {
 	mock -n 1 -t one:1 -t dead:1 --error produce=-199:1
 	{
@@ -507,6 +518,7 @@ refused_alone() {
 	[ -z "$output" ]
 }
 
+# bats test_tags=slow
 @test "a time that brokers refuse is the clock's fault: 75, no letter (own mock)" {
 	refused_alone '[null,0,"key","value",null,[0,0]]' INVALID_TIMESTAMP
 	run -75 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t one \
@@ -518,6 +530,7 @@ refused_alone() {
 	[ -z "$output" ]
 }
 
+# bats test_tags=slow
 @test "a dead letter that isn't delivered ends the run, no letter of a letter (own mock)" {
 	refused_alone '[null,0,"key","value",null,[0,0]]' INVALID_RECORD
 	mock -n 1 -t one:1 -t dead:1 --error produce=INVALID_RECORD:1000 # and the letter
@@ -539,6 +552,7 @@ refused_alone() {
 	[ "${#lines[@]}" -eq 1 ]
 }
 
+# bats test_tags=slow
 @test "--dead-letter: what can't even be sent goes there, under the batch's receipt (own mock)" {
 	mock -t dead:2
 	jq -nc --arg hello "$(hello)" '($hello | fromjson),
@@ -568,6 +582,7 @@ refused_alone() {
 	[ "${#lines[@]}" -eq 1 ]
 }
 
+# bats test_tags=slow
 @test "--dead-letter: a plan that doesn't fit the topic is no record's fault: 65" {
 	{ hello; batch 1 0 1 '[null,8,"k","v",null,[0,0]]'; } |
 		stream-make >"$stream"
@@ -578,6 +593,7 @@ refused_alone() {
 	[ -z "$output" ]
 }
 
+# bats test_tags=slow
 @test "--dead-letter: the topic must exist, and be no other of the chain's (own mock)" {
 	mock --topic-error gone=UNKNOWN_TOPIC_OR_PART -t outbox:1
 	{ hello; end_line 0 0; } | stream-make >"$stream"
@@ -615,6 +631,7 @@ refused_alone() {
 	expect_message 'output: the reader is gone'
 }
 
+# bats test_tags=slow
 @test "of two things that go wrong the first is told (own mock)" {
 	# Damaged input, and then the reader leaves while acks are waited for.
 	mock --error produce=NOT_ENOUGH_REPLICAS:1000
@@ -635,6 +652,7 @@ refused_alone() {
 	expect_message 'dispatch-produce: error: write to fd 1'
 }
 
+# bats test_tags=slow
 @test "no broker, no topic: 69; a topic that is forbidden: 77, refused: 78 (own mock)" {
 	mock --topic-error gone=UNKNOWN_TOPIC_OR_PART \
 		--topic-error secret=TOPIC_AUTHORIZATION_FAILED \
@@ -654,6 +672,7 @@ refused_alone() {
 	expect_message 'topic bad: Broker: Invalid topic'
 }
 
+# bats test_tags=slow
 @test "--check asks for the topic, reads nothing and writes nothing (own mock)" {
 	mock --topic-error gone=UNKNOWN_TOPIC_OR_PART
 	run -0 --separate-stderr produce --check </dev/null
@@ -662,6 +681,7 @@ refused_alone() {
 		--connect-ms 400 --check </dev/null
 }
 
+# bats test_tags=slow
 @test "--connections: several clients, receipts in order, none lost" {
 	local idempotent count
 	many 20 40 | stream-make >"$stream"
@@ -684,6 +704,7 @@ refused_alone() {
 	done
 }
 
+# bats test_tags=slow
 @test "--connections: a key's partition is the same with any number (own mock)" {
 	mock -t keys:8
 	local count
@@ -781,6 +802,7 @@ refused_alone() {
 	expect_message "--window-bytes: '1000': wants a number from 1048576 to 4294967296 bytes"
 }
 
+# bats test_tags=slow
 @test "--check with all options leaves the topics as they are (own mock)" {
 	mock -t dead:1
 	many 1 8 | stream-make >"$stream"
@@ -831,6 +853,7 @@ refused() {
 	refused "QIM_FANOUT_PRODUCER_IDEMPOTENCE: '': wants exactly true or false"
 }
 
+# bats test_tags=slow
 @test "librdkafka's own queue is small: the same receipts, letters too (own mock)" {
 	local count
 	many 4 40 | sed 's/"v13",null/"v13","no headers"/' |
@@ -859,6 +882,7 @@ refused() {
 	done
 }
 
+# bats test_tags=slow
 @test "TERM and INT: it reads on to the end; a second signal abandons" {
 	local hello_bytes pid
 	many 1 1 | stream-make >"$stream"
@@ -896,6 +920,7 @@ refused() {
 	grep -q 'abandoned: second signal' "$BATS_TEST_TMPDIR/err"
 }
 
+# bats test_tags=slow
 @test "memory stays under the window, however much comes (own mock)" {
 	# 60 MB of records through a window of 4 MiB.
 	local script='

@@ -47,6 +47,7 @@ topic() {
 	[ "$(jq .conversation_seq <<<"${lines[2]}")" -eq 3 ]
 }
 
+# bats test_tags=slow
 @test "conversations spread over the partitions as Kafka's own partitioner does" {
 	mock -t reference:4
 	seq 30 | jq -c '{message_id: "m", conversation_id: "conv-\(.)",
@@ -147,6 +148,7 @@ topic() {
 	expect_message 'lines refused: 1 (2 written)'
 }
 
+# bats test_tags=slow
 @test "a record that isn't delivered: the exit code says what to do" {
 	local seq
 	for seq in 1 2 3; do
@@ -184,6 +186,7 @@ topic() {
 	diff <(seq 20) <(sort -nu "$BATS_TEST_TMPDIR/have")
 }
 
+# bats test_tags=slow
 @test "no broker, no topic: 69; a topic that is forbidden: 77" {
 	run -69 --separate-stderr outbox-write -b 127.0.0.1:1 -t outbox \
 		--connect-ms 300 </dev/null
@@ -232,6 +235,7 @@ is_written() {
 	[ "$(kcat -C -b "$MOCK_BROKERS" -t outbox -e -q -f x)" = x ]
 }
 
+# bats test_tags=slow
 @test "TERM and INT: what was read is delivered, 75 as input is left" {
 	local signal pid status
 	mkfifo "$BATS_TEST_TMPDIR/pipe"
@@ -267,6 +271,7 @@ is_written() {
 	[ "$(<"$BATS_TEST_TMPDIR/err")" = 'outbox-write: error: topic outbox: told to stop before an answer' ]
 }
 
+# bats test_tags=slow
 @test "memory stays bounded, however much comes" {
 	mock
 	# 100 MB against a broker that answers every 44 ms.

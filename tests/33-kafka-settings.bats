@@ -54,6 +54,7 @@ all='outbox-read outbox-write dispatch-produce offset-commit'
 		-X Acks=all
 }
 
+# bats test_tags=slow
 @test "a number that librdkafka would read in part" {
 	for name in $all; do
 		refused "$name" "-X socket.timeout.ms: '5000ms': librdkafka takes it for 5000: wants just a number" \
@@ -93,6 +94,7 @@ all='outbox-read outbox-write dispatch-produce offset-commit'
 }
 
 # Those of some kinds are refused for every program above.
+# bats test_tags=slow
 @test "every name that is refused" {
 	local name
 	for name in plugin.library.paths ssl.engine.location ssl.engine.id \
@@ -155,6 +157,7 @@ contradiction() {
 		-F "$BATS_TEST_TMPDIR/properties"
 }
 
+# bats test_tags=slow
 @test "idempotence against acks, in flight and retries, by any name" {
 	export QIM_FANOUT_PRODUCER_IDEMPOTENCE=true
 	for program in dispatch-produce outbox-write; do

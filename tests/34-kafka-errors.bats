@@ -10,12 +10,14 @@ load lib/errors
 # The record's fault, no topic, may pass, an ACL, configuration.
 classes='10 3 7 29 42'
 
+# bats test_tags=slow
 @test "an error of each class in a produce request" {
 	# shellcheck disable=SC2086
 	error_points $classes 134 45 | grep -E '^(produce|idempotent) ' |
 		grep -E ' (middle|later-forever) ' | expect_points
 }
 
+# bats test_tags=slow
 @test "an error of each class in a commit, and in the questions before it" {
 	# shellcheck disable=SC2086
 	error_points $classes 113 |
@@ -25,6 +27,7 @@ classes='10 3 7 29 42'
 	error_points 31 | grep -E '^init-producer-id ' | expect_points
 }
 
+# bats test_tags=slow
 @test "an error of each class in what a reader asks" {
 	# shellcheck disable=SC2086
 	error_points $classes | grep -E '^fetch (middle|forever) ' |
@@ -32,6 +35,7 @@ classes='10 3 7 29 42'
 	error_points 7 29 | grep -E '^list-offsets ' | expect_points
 }
 
+# bats test_tags=slow
 @test "an error of each class for a topic, at the start" {
 	# shellcheck disable=SC2086
 	error_points 5 3 29 17 | grep -E '^metadata' | expect_points

@@ -159,6 +159,7 @@ count_commits() {
 	expect_message 'input: torn: it ends before the hello'
 }
 
+# bats test_tags=slow
 @test "no broker: 69 at the deadline; refused group: 77" {
 	{ hello '[[0,0]]' && finish 0; } | makes
 	commits 69 -b 127.0.0.1:1 --connect-ms 300
@@ -377,6 +378,7 @@ holds() {
 	wait_until 10 is_committed '0 5, 1 none'
 }
 
+# bats test_tags=slow
 @test "a second one for a partition of the group: 78 with the pid and the file" {
 	local file
 	holds
@@ -404,6 +406,7 @@ holds() {
 	[ -f "$file" ]
 }
 
+# bats test_tags=slow
 @test "a partition that joins later is another's: 78, the rest committed" {
 	holds
 	{
@@ -488,6 +491,7 @@ holds() {
 	[ "$(committed)" = '0 5, 1 none' ]
 }
 
+# bats test_tags=slow
 @test "--ready FD: a line with the first receipt, then it is closed" {
 	mkfifo "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/ready"
 	offset_commit --ready 5 <"$BATS_TEST_TMPDIR/in" 3>&- \
@@ -549,6 +553,7 @@ holds() {
 
 # The last ones have mocks of their own, which end the others'.
 
+# bats test_tags=slow
 @test "1000 partitions in one commit; -v says as many as fit" {
 	mock -t big:1000
 	jq -nc --arg group "$group" '[range(1000)] as $all |
@@ -565,6 +570,7 @@ holds() {
 		awk '$2 != NR { exit 1 } END { exit NR != 1000 }'
 }
 
+# bats test_tags=slow
 @test "an error that passes: what is committed is read again, then 0" {
 	mock --error offset-commit=NOT_COORDINATOR:1 \
 		--error offset-commit=COORDINATOR_LOAD_IN_PROGRESS:2
@@ -574,6 +580,7 @@ holds() {
 	[ "$(committed)" = '0 5, 1 none' ]
 }
 
+# bats test_tags=slow
 @test "an error that doesn't: 77, and members in the group: 78 in words" {
 	{ hello '[[0,0]]' && receipt 1 0,0,5 && finish 1; } | makes
 	mock --error offset-commit=GROUP_AUTHORIZATION_FAILED:50
@@ -596,6 +603,7 @@ holds() {
 	expect_message 'offset-commit: error: input: '
 }
 
+# bats test_tags=slow
 @test "errors without an end: 75 at the deadline, with what wasn't committed" {
 	mock --error offset-commit=COORDINATOR_LOAD_IN_PROGRESS:1000
 	{ hello '[[0,0]]' && receipt 1 0,0,5 && finish 1; } | makes
@@ -604,6 +612,7 @@ holds() {
 	expect_message 't[0] none -> '
 }
 
+# bats test_tags=slow
 @test "a topic that isn't there: 69 at the deadline" {
 	mock --error offset-commit=UNKNOWN_TOPIC_OR_PART:1000
 	{ hello '[[0,0]]' && receipt 1 0,0,5 && finish 1; } | makes
@@ -611,6 +620,7 @@ holds() {
 	expect_message 'not committed within 2000 ms: Broker: Unknown topic or partition: t[0] none -> '
 }
 
+# bats test_tags=slow
 @test "--set without an answer: 75, and how to find out" {
 	mock --error offset-commit=COORDINATOR_LOAD_IN_PROGRESS:1000
 	run -75 offset_commit --set t=0 --connect-ms 1000
@@ -621,6 +631,7 @@ told_to_wait() {
 	grep -q 'again in' "$BATS_TEST_TMPDIR/err"
 }
 
+# bats test_tags=slow
 @test "while it waits for a commit a first TERM ends nothing, a second all: 75" {
 	local status=0
 	mock --error offset-commit=COORDINATOR_LOAD_IN_PROGRESS:1000
@@ -651,6 +662,7 @@ told_to_wait() {
 	grep -q 'told to stop before an answer' "$BATS_TEST_TMPDIR/err"
 }
 
+# bats test_tags=slow
 @test "the broker dies before a commit: 75 within the deadline" {
 	local status=0
 	mock

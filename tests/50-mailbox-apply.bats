@@ -178,6 +178,7 @@ setup() {
 	[ "$(redis_cli a ZCARD "qim:{2}:box:bob")" = 3 ]
 }
 
+# bats test_tags=slow
 @test "a node that is silent: told by name after a second" {
 	local ra
 	start a
@@ -220,6 +221,7 @@ for s in range(int(sys.argv[1])):
         print()' "$@"
 }
 
+# bats test_tags=slow
 @test "eight nodes: batches in flight on all, receipts in order, a node killed" {
 	local i entries=0
 	eight
@@ -261,6 +263,7 @@ has_stopped() {
 	((pos > 1000000)) && run ! has_read "$pos"
 }
 
+# bats test_tags=slow
 @test "a dead node of eight: memory stays under what the manual says" {
 	eight
 	many_messages 6000 2000 >lines
@@ -314,6 +317,7 @@ has_all() {
 	[ "$(redis_cli "$1" DEBUG DIGEST)" = "$(redis_cli "$2" DEBUG DIGEST)" ]
 }
 
+# bats test_tags=slow
 @test "a replica becomes the master by hand: the name leads there, it goes on" {
 	start_pair
 	ln -s "$(redis_socket a)" master
@@ -335,6 +339,7 @@ has_all() {
 	[ "$(mark b 3)" = 4 ]
 }
 
+# bats test_tags=slow
 @test "an old replica becomes the master: 75, and then the same mailboxes" {
 	local status=0 is
 	start_pair
@@ -356,6 +361,7 @@ has_all() {
 	[ "$(content b)" = "$is" ]
 }
 
+# bats test_tags=slow
 @test "--wait-replicas: they have what has a receipt" {
 	start_pair
 	run_waiting --wait-replicas 1 --wait-ms 100
@@ -373,6 +379,7 @@ has_all() {
 	[ "$(mark b 3)" = 4 ]
 }
 
+# bats test_tags=slow
 @test "--wait-replicas: too few of them are 75 with both numbers" {
 	local status=0
 	start a
@@ -392,6 +399,7 @@ has_all() {
 	expect_message '--wait-ms: 500, wants less than the 500 of --connect-ms'
 }
 
+# bats test_tags=slow
 @test "WAIT on what became a replica: the connection goes" {
 	local status=0
 	start_pair
@@ -428,6 +436,7 @@ entry_is_there() {
 	[ "$(mark a 2)" = 34 ]
 }
 
+# bats test_tags=slow
 @test "more recipients and more dispatches than a round takes" {
 	start a
 	/usr/bin/python3 -c '
@@ -472,6 +481,7 @@ print(json.dumps({"conversation_id": "a", "conversation_seq": 4, "to": ["a"], "s
 	[ "$output" = ok ]
 }
 
+# bats test_tags=slow
 @test "a killed Redis comes back with its data: the same process goes on" {
 	local before
 	start a
@@ -490,6 +500,7 @@ print(json.dumps({"conversation_id": "a", "conversation_seq": 4, "to": ["a"], "s
 		'{"end":true,"batches":4,"records":11}' ]
 }
 
+# bats test_tags=slow
 @test "a Redis that doesn't come back: 75" {
 	local status=0
 	start a
@@ -502,6 +513,7 @@ print(json.dumps({"conversation_id": "a", "conversation_seq": 4, "to": ["a"], "s
 	run -75 stream-dump <out
 }
 
+# bats test_tags=slow
 @test "a Redis that doesn't answer: 75" {
 	local status=0
 	start a
@@ -532,6 +544,7 @@ lose() {
 	[ "$(content a)" = "$before" ]
 }
 
+# bats test_tags=slow
 @test "FLUSHALL on a living connection: 75, and then the same mailboxes" {
 	lose FLUSHALL
 }
@@ -564,6 +577,7 @@ is_empty_copy() {
 		[ "$(redis_cli a DBSIZE)" = 0 ]
 }
 
+# bats test_tags=slow
 @test "an older copy is put in place: 75, and then the same mailboxes" {
 	local before status=0
 	start a
@@ -617,6 +631,7 @@ is_empty_copy() {
 	[ "$output" = $'dispatch 0 0\ndispatch 1 1\ndispatch 2 1\ndispatch 3 1' ]
 }
 
+# bats test_tags=slow
 @test "--set-mark: each node has its own; nothing changes where one is wrong" {
 	local ra
 	start a
@@ -660,6 +675,7 @@ counts_rounds() {
 }
 
 # The first batch names partition 3 alone; eve is in partition 0.
+# bats test_tags=slow
 @test "a partition that joins while the mark of another is asked for" {
 	start a
 	messages | stream | apply >out
@@ -683,6 +699,7 @@ counts_rounds() {
 	[ "$(mark a 0)" = 1 ]
 }
 
+# bats test_tags=slow
 @test "a key of another type: 65 names it, and the mark stays" {
 	start a
 	redis_cli a SET "qim:{3}:box:lou" x
@@ -700,6 +717,7 @@ counts_rounds() {
 	expect_message 'qim:{3}:mark: WRONGTYPE'
 }
 
+# bats test_tags=slow
 @test "a password: from a file that others can't read" {
 	start a --requirepass secret
 	run -77 --separate-stderr applies < <(messages | stream)
@@ -725,6 +743,7 @@ counts_rounds() {
 	expect_message '--user: wants --password-file too'
 }
 
+# bats test_tags=slow
 @test "an ACL user: the commands of the manual are enough, fewer are 77" {
 	local words
 	start a
@@ -749,6 +768,7 @@ counts_rounds() {
 	expect_message NOPERM
 }
 
+# bats test_tags=slow
 @test "another topic, partition count, list or place: 78 with both" {
 	local ra
 	start a
@@ -773,6 +793,7 @@ counts_rounds() {
 	expect_message 'but in -r this node has place=0'
 }
 
+# bats test_tags=slow
 @test "one Redis under two names: 78" {
 	start a
 	for R in "$R,localhost:$(redis_port a)" "unix:$(redis_socket a),$R"; do
@@ -818,6 +839,7 @@ counts_rounds() {
 	expect_message "redis $R: connect: No such file or directory"
 }
 
+# bats test_tags=slow
 @test "a Redis that isn't there yet: a notice after a second" {
 	R=127.0.0.1:$(free_port)
 	run -69 --separate-stderr applies --connect-ms 4000 </dev/null
@@ -832,6 +854,7 @@ counts_rounds() {
 	[ "${#stderr_lines[@]}" = 2 ]
 }
 
+# bats test_tags=slow
 @test "a Redis that may lose what it confirmed: a warning, 78 with --strict" {
 	redis_start a
 	R=127.0.0.1:$(redis_port a)
@@ -951,6 +974,7 @@ has_read() {
 	grep -q 'error: input: ' err
 }
 
+# bats test_tags=slow
 @test "tiny records count with what is kept for them" {
 	local size
 	start a

@@ -66,6 +66,7 @@ shows_of() {
 		jq -c '[.conversation_seq, .mailbox_seq]'
 }
 
+# bats test_tags=slow
 @test "numbers far apart: unread is exact, history in both directions" {
 	jq -nc 'range(1; 1201) | {conversation_id: "t", conversation_seq: (1790000000000 + 1700 * .),
 			to: ["lou"], created_at: 3, sender: (if . % 3 == 0 then "lou" else "bob" end)},
@@ -127,6 +128,7 @@ shows_of() {
 	[ -z "$output" ]
 }
 
+# bats test_tags=slow
 @test "history in pages is the whole, in both directions" {
 	local from
 	seq 1 1200 | jq -c '{conversation_id: "c", conversation_seq: .,
@@ -324,6 +326,7 @@ shows_of() {
 	expect_message "qim:{3}:box:lou: score '4999.5': not a mailbox_seq"
 }
 
+# bats test_tags=slow
 @test "no Redis: 69, a password: 77, an ACL user" {
 	local words
 	run -69 mailbox-read box -u lou -r "127.0.0.1:$(free_port)" --connect-ms 4000
@@ -425,6 +428,7 @@ shows_of() {
 [{"base64":"//4="},true]' ]
 }
 
+# bats test_tags=slow
 @test "quarantine of many copies, on two nodes; of another kind: 65; marks: 78" {
 	redis_start b --appendonly yes
 	R=$R,127.0.0.1:$(redis_port b)

@@ -36,6 +36,7 @@ device() {
 	redis_cli a HGET 'qim:{3}:device:lou' "$1"
 }
 
+# bats test_tags=slow
 @test "a batch stays the same until it is acknowledged" {
 	messages 1 5 | fill
 	[ "$(batch -c 2)" = '["phone",0,2,2] 1 2' ]
@@ -52,6 +53,7 @@ device() {
 	[ "$(batch)" = '["phone",7,7,0]' ]
 }
 
+# bats test_tags=slow
 @test "the lines of a batch are those of the box" {
 	messages 1 3 | fill
 	mailbox-read -n 4 -r "$R" batch -u lou -d phone >batch
@@ -59,6 +61,7 @@ device() {
 	tail -n +2 batch | cmp - <(mailbox-read -n 4 -r "$R" box -u lou)
 }
 
+# bats test_tags=slow
 @test "a cursor moves only from where it stands to the end of the batch: else 65" {
 	messages 1 5 | fill
 	run -65 ack -d phone --from 0 --to 2
@@ -144,6 +147,7 @@ device() {
 	[ "$(batch)" = '["phone",2,5,3] 3 4 5' ]
 }
 
+# bats test_tags=slow
 @test "a floor or a device that nobody of us has written: 65" {
 	messages 1 9 | fill
 	local value huge
@@ -233,6 +237,7 @@ device() {
 	[ "$(batch)" = '["phone",9007199254740990,9007199254740990,0]' ]
 }
 
+# bats test_tags=slow
 @test "names of any bytes" {
 	local name long
 	printf -v long '%*s' 255 ''
@@ -297,6 +302,7 @@ device() {
 	expect_message "qim:{0}:mark: it is of 'dispatch partitions=4 nodes=1 place=0', wants 'TOPIC partitions=64"
 }
 
+# bats test_tags=slow
 @test "no Redis: 69, a password: 77, the ACL user of the manual" {
 	local words
 	run -69 ack -d phone --from 0 --to 1 -r "127.0.0.1:$(free_port)" --connect-ms 200

@@ -219,6 +219,7 @@ done_is() {
 	done_is 1 3 0 0 0
 }
 
+# bats test_tags=slow
 @test "times: what is no mark, or above the mark, makes nothing old" {
 	messages 1 10 | fill
 	local member
@@ -416,6 +417,7 @@ done_is() {
 	done_is 1 25 0 25 0
 }
 
+# bats test_tags=slow
 @test "two nodes; other prefixes, topics and partitions aren't touched" {
 	redis_start b --appendonly yes
 	R=$R,unix:$(redis_socket b)
@@ -470,6 +472,7 @@ loses_some() {
 	[ -n "$(key ZSCORE floor lou)" ]
 }
 
+# bats test_tags=slow
 @test "trims, repeats and devices at once: no entry twice, none missing unless told" {
 	local last=600 stop=$BATS_TEST_TMPDIR/stop from to status applied i
 	read_mailbox batch -u lou -d phone
@@ -530,6 +533,7 @@ loses_some() {
 	[ "$(key HLEN log:c)" = "$last" ]
 }
 
+# bats test_tags=slow
 @test "error replies: 65 with the key" {
 	messages 1 10 | fill
 	key HSET device:lou phone x
@@ -569,6 +573,7 @@ loses_some() {
 	expect_message 'qim:{1}:times: WRONGTYPE'
 }
 
+# bats test_tags=slow
 @test "marks of another chain: 78, before anything is removed" {
 	messages 1 10 | fill
 	run -78 mailbox-trim -n 4 -r "$R" -t other --box-count 1
@@ -577,6 +582,7 @@ loses_some() {
 	[ "$(key ZCARD box:lou)" = 10 ]
 }
 
+# bats test_tags=slow
 @test "no Redis: 69, a password: 77, the ACL user of the manual" {
 	local words
 	run -69 trim --box-count 1 -r "127.0.0.1:$(free_port)" --connect-ms 200

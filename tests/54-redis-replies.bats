@@ -42,6 +42,7 @@ ends() {
 	run ! has_receipt 3
 }
 
+# bats test_tags=slow
 @test "OOM: nothing written, and on again once there is room; 75 if never" {
 	start a
 	redis_cli a CONFIG SET maxmemory 1
@@ -57,6 +58,7 @@ ends() {
 	goes_on a
 }
 
+# bats test_tags=slow
 @test "BUSY: another's script is waited for" {
 	start a
 	run_waiting
@@ -72,6 +74,7 @@ is_busy() {
 	[[ $(redis_cli a PING) == BUSY* ]]
 }
 
+# bats test_tags=slow
 @test "READONLY: the connection goes, the master is looked for again" {
 	start a
 	run_waiting
@@ -85,6 +88,7 @@ is_busy() {
 }
 
 # A write would be told READONLY; what is read at the start is told this.
+# bats test_tags=slow
 @test "MASTERDOWN at the start is waited for" {
 	start a --replica-serve-stale-data no
 	redis_cli a REPLICAOF 127.0.0.1 1
@@ -106,6 +110,7 @@ is_loading() {
 }
 
 # Between two of the keys it answers, once in 1024 bytes.
+# bats test_tags=slow
 @test "LOADING" {
 	start a
 	run_waiting
@@ -134,6 +139,7 @@ bgsave_is() {
 	redis_cli a INFO persistence | grep -q "rdb_last_bgsave_status:$1"
 }
 
+# bats test_tags=slow
 @test "MISCONF: no snapshot can be written" {
 	start a
 	run_waiting
@@ -177,6 +183,7 @@ fill_up() {
 	aof_is err
 }
 
+# bats test_tags=slow
 @test "MISCONF: the disk of the append-only file is full" {
 	local small
 	start_small
@@ -226,6 +233,7 @@ fill_up() {
 	[ "$(mark a 3)" = 2 ]
 }
 
+# bats test_tags=slow
 @test "WRONGTYPE while it runs: 65 names the key, and the mark stays" {
 	start a
 	run_waiting
@@ -258,6 +266,7 @@ cluster_is_ok() {
 }
 
 # Where INFO may not be asked the replies themselves tell.
+# bats test_tags=slow
 @test "CLUSTERDOWN 69, CROSSSLOT, MOVED and ASK 78" {
 	local id slot
 	start_cluster

@@ -83,6 +83,7 @@ refuses() {
 	refuses 64 "--expect-no: 'gaps,': wants all" -t wrong --expect-no gaps,
 }
 
+# bats test_tags=slow
 @test "78, 65, 66, 69, 77: as outbox-read has them" {
 	refuses 78 '-p 0,3: topic wrong has 2 partitions, from 0 on' -t wrong -p 0,3
 	refuses 78 "-X auto.offset.reset: 'latest': refused" \

@@ -323,6 +323,7 @@ memory() {
 	[ "$(count missing)" -ge 4 ]
 }
 
+# bats test_tags=slow
 @test "65, 69, 77, 78: of Kafka and of Redis" {
 	refuses 69 'topic gone: not within 300 ms' -t gone --connect-ms 300
 	refuses 69 'topic gone: not within 300 ms' --outbox gone --connect-ms 300
@@ -387,6 +388,7 @@ memory() {
 	[ ! -s "$BATS_TEST_TMPDIR/out" ]
 }
 
+# bats test_tags=slow
 @test "a mark that goes back meanwhile: 75" {
 	local pid status=0
 	start_mock -t dispatch:4 --error fetch=NOT_LEADER_FOR_PARTITION:30

@@ -86,6 +86,7 @@ expect_cause() {
 		fail "not $1: $2: $stderr"
 }
 
+# bats test_tags=slow
 @test "the first cause is named, its code is the chain's, and what to do" {
 	short_chain
 	for code in 64 65 66 69 70 71 74 75 76 77 78 3; do
@@ -123,6 +124,7 @@ expect_cause() {
 	expect_cause dispatch-produce 'exit 69: not reachable'
 }
 
+# bats test_tags=slow
 @test "75 and SIGPIPE are what a neighbour's death does: the hard one counts" {
 	fake_chain
 	fake fanout-plan 'exit 75'
@@ -154,6 +156,7 @@ expect_cause() {
 	expect_cause fanout-plan 'killed by signal 13 \(PIPE\)'
 }
 
+# bats test_tags=slow
 @test "killed by a signal: 75, and 70 for what only a bug does" {
 	short_chain
 	for signal in KILL TERM HUP; do
@@ -177,6 +180,7 @@ expect_cause() {
 	expect_cause offset-commit 'exit 77: not authorised'
 }
 
+# bats test_tags=slow
 @test "a first stage that our own TERM kills, as it starts, isn't the cause" {
 	fake_chain
 	fake outbox-read 'exec sleep 60'
@@ -252,6 +256,7 @@ expect_cause() {
 	[ "$output" = $'line\nend' ]
 }
 
+# bats test_tags=slow
 @test "a tap is a copy of the stage's stream; several are several" {
 	fake_chain
 	stream=$qim_root/tests/golden/records.qim
@@ -391,6 +396,7 @@ start_mailbox() {
 	mailbox_pid=$!
 }
 
+# bats test_tags=slow
 @test "messages go through both chains; after a loss the mailbox chain rewinds" {
 	need_servers
 	redis=unix:$REDIS_SOCKET prefix=$(unique rewind)
@@ -411,6 +417,7 @@ start_mailbox() {
 	boxes | cmp - "$BATS_TEST_TMPDIR/first"
 }
 
+# bats test_tags=slow
 @test "a mailbox chain is checked from the marks: before its first run, and without Redis" {
 	need_redis
 	start_mock -t dispatch:4
@@ -444,6 +451,7 @@ has_begun() {
 	state_is starting || state_is ready
 }
 
+# bats test_tags=slow
 @test "kill -9 of a supervisor at any moment: nothing is left but files under its lock" {
 	start_mock -t outbox:2 -t dispatch:4
 	messages | outbox-write -b "$MOCK_BROKERS" -t outbox
@@ -485,6 +493,7 @@ has_begun() {
 		-d dispatch -g g -n 4 --first beginning --stage outbox-read=-e
 }
 
+# bats test_tags=slow
 @test "a wrong order of stages is refused: 76" {
 	need_servers
 	cat >"$BATS_TEST_TMPDIR/chain" <<-EOF

@@ -35,6 +35,7 @@ three_messages() {
 	message pair 1 '"ann","bob"'
 }
 
+# bats test_tags=slow
 @test "the demo passes on a file of one's own, and shows an inbox" {
 	three_messages >"$input"
 	run -0 --separate-stderr "$demo" "$input"
@@ -49,6 +50,7 @@ three_messages() {
 	[ "$(LC_ALL=C.UTF-8 wc -L <<<"$output")" -le 80 ]
 }
 
+# bats test_tags=slow
 @test "lines that aren't messages are refused by number, the others compared" {
 	{
 		echo 'no json'
@@ -68,6 +70,7 @@ three_messages() {
 	[[ $output == *'mailbox entries          9         9'* ]]
 }
 
+# bats test_tags=slow
 @test "a mailbox that differs: 1, with an example" {
 	three_messages >"$input"
 	# shellcheck disable=SC2016
@@ -84,6 +87,7 @@ three_messages() {
 	[[ $output == *'differs: content: 1, such as '* ]]
 }
 
+# bats test_tags=slow
 @test "no message at all, no file: 1, and why" {
 	: >"$input"
 	run -1 --separate-stderr "$demo" "$input"
@@ -92,6 +96,7 @@ three_messages() {
 	expect_message "demo: $input.none: can't be read"
 }
 
+# bats test_tags=slow
 @test "a chain that fails: 1, with what it said" {
 	three_messages >"$input"
 	mkdir "$BATS_TEST_TMPDIR/bin"
@@ -119,6 +124,7 @@ three_messages() {
 	[ "$status" = 130 ]
 }
 
+# bats test_tags=slow
 @test "the sample is the same each time, dense, in order, and many scripts" {
 	"$qim_root/tests/demo/sample" >"$BATS_TEST_TMPDIR/one"
 	PYTHONHASHSEED=7 "$qim_root/tests/demo/sample" |

@@ -16,6 +16,7 @@ readme_blocks() {
 		sed "s|/tmp|$BATS_TEST_TMPDIR|g; s|6399|$1|g; s|> plan|> $BATS_TEST_TMPDIR/plan|; s|< plan|< $BATS_TEST_TMPDIR/plan|g"
 }
 
+# bats test_tags=slow
 @test "the README's examples work as they stand" {
 	local port
 	port=$(free_port)
@@ -38,6 +39,7 @@ some() {
 		outbox-write -b "$MOCK_BROKERS" -t "$1"
 }
 
+# bats test_tags=slow
 @test "planned to a file now, produced and committed later" {
 	start_mock -t outbox:1 -t dispatch:64
 	some outbox 2000
@@ -54,6 +56,7 @@ some() {
 	[ "$output" = 'outbox[0] 1000 -> 0' ]
 }
 
+# bats test_tags=slow
 @test "Python programs in the middle of a chain: a filter, and a stage" {
 	start_mock -t outbox:1 -t dispatch:64 -t copy:1
 	some outbox 500

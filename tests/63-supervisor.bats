@@ -64,6 +64,7 @@ judge() {
 	)
 }
 
+# bats test_tags=slow
 @test "which codes start again, which stop" {
 	for code in 69 71 74 75; do
 		[ "$(judge "class_of $code")" = again ]
@@ -74,6 +75,7 @@ judge() {
 	[ "$(judge 'class_of 0')" = "done" ]
 }
 
+# bats test_tags=slow
 @test "what may pass: it starts again, and gives up" {
 	fake outbox-read 'echo end'
 	for how in 'exit 69' 'kill -KILL $$'; do
@@ -90,6 +92,7 @@ judge() {
 	done
 }
 
+# bats test_tags=slow
 @test "what wants a person: it stops at once, and says what to do" {
 	fake outbox-read 'echo end'
 	for code in 65 78 3; do
@@ -118,6 +121,7 @@ judge() {
 	expect_message 'qim-fanout: error: stopped: a bug'
 }
 
+# bats test_tags=slow
 @test "the wait doubles up to its most, each between half and one and a half" {
 	fake outbox-read 'exit 69'
 	run -69 --separate-stderr fan --back-off 8-30 --give-up 5/60
@@ -131,6 +135,7 @@ judge() {
 	done
 }
 
+# bats test_tags=slow
 @test "a run that lived a minute, or was ready for ten seconds, worked" {
 	while read -r ready ready_ms now expected; do
 		[ "$(judge "run_ms=1000 ready=${ready#no} ready_ms=$ready_ms
@@ -158,6 +163,7 @@ judge() {
 		within deaths; echo "${deaths[@]}"')" = '5001 5900 6000' ]
 }
 
+# bats test_tags=slow
 @test "TERM, and INT, stop the first stage alone: what is under way drains, 0" {
 	fake_ready
 	for signal in TERM INT; do
@@ -214,6 +220,7 @@ fake_slow() {
 	[ "$(tail -n +2 "$BATS_TEST_TMPDIR/err")" = "qim-fanout: error: abandoned: not drained within 100 ms: what isn't acknowledged is done again" ]
 }
 
+# bats test_tags=slow
 @test "a stopped stage of a broken chain is killed, and the chain started again" {
 	start_fan --drain-ms 50 "${quick[@]}"
 	wait_until 10 started $stages
@@ -369,6 +376,7 @@ no_zombies() {
 	[ "$(ps -o stat= --ppid "$supervisor" | grep -c Z)" = 0 ]
 }
 
+# bats test_tags=slow
 @test "kill -9 of any of its processes: the chain starts again, and says why" {
 	export QIM_BIN
 	fake_ready
@@ -422,6 +430,7 @@ no_zombies() {
 }
 
 # Signals of bash's are lost in ways of their own; see docs/adr/0008.
+# bats test_tags=slow
 @test "HUP, then TERM, at any moment: it ends" {
 	fake_ready
 	for i in {1..6}; do
@@ -451,6 +460,7 @@ kill_slow_chain() {
 	wait_until 10 gone "$(pid_of outbox-read)"
 }
 
+# bats test_tags=slow
 @test "what a killed supervisor has left is waited for by the next one" {
 	kill_slow_chain
 	start_fan
@@ -464,6 +474,7 @@ kill_slow_chain() {
 	wait_until 5 nothing_left "$first"
 }
 
+# bats test_tags=slow
 @test "what a killed supervisor has left, and doesn't drain in time, is killed" {
 	kill_slow_chain
 	left=$(pid_of dispatch-produce)
@@ -490,6 +501,7 @@ kill_slow_chain() {
 	run ! said 'before this one'
 }
 
+# bats test_tags=slow
 @test "the same chain twice on a host: 78 with the pid; others run beside it" {
 	fake_ready
 	start_fan
@@ -525,6 +537,7 @@ kill_slow_chain() {
 	[ ! -e "$notes/outbox-read.pid" ]
 }
 
+# bats test_tags=slow
 @test "--status in each state; nothing that is dead is shown as alive" {
 	has_status 'not running' 69
 	run -64 "$fanout" --status
@@ -563,6 +576,7 @@ kill_slow_chain() {
 	[[ $(fan --status || true) != *outbox-read* ]]
 }
 
+# bats test_tags=slow
 @test "--status: stages that a stopped supervisor hasn't seen die aren't ready" {
 	fake_ready
 	start_fan
@@ -577,6 +591,7 @@ kill_slow_chain() {
 	wait_until 10 said 'start again in'
 }
 
+# bats test_tags=slow
 @test "--status shows the figures that stages write, but no older ones" {
 	cat >"$BATS_TEST_TMPDIR/prom" <<-'EOF'
 		# HELP qim_batches_total Batches done.
@@ -599,6 +614,7 @@ kill_slow_chain() {
 	expect_end 0
 }
 
+# bats test_tags=slow
 @test "--status runs nothing that stands in the files that it reads" {
 	fake_ready
 	start_fan
@@ -633,6 +649,7 @@ kill_slow_chain() {
 	has_status 'not running: ended with 0' 69
 }
 
+# bats test_tags=slow
 @test "systemd is told: ready, reloading, stopping" {
 	mkdir "$BATS_TEST_TMPDIR/path"
 	# What isn't waited for would overtake the slow one.
@@ -744,6 +761,7 @@ kill_slow_chain() {
 	[ "$stderr" = "qim-fanout: error: --log: '$folder': can't be made or written to" ]
 }
 
+# bats test_tags=slow
 @test "chains that share folders for logs and figures have a name each" {
 	judge 'chain_kind=fanout
 		name() {
@@ -792,6 +810,7 @@ not_root() {
 	locks=$BATS_TEST_TMPDIR/theirs/locks
 }
 
+# bats test_tags=slow
 @test "a stage that has read a secret is waited for by a user's supervisor too" {
 	fake dispatch-produce 'exec python3 -c "
 import ctypes, os, signal, time
@@ -832,6 +851,7 @@ while not os.path.exists(\"'"$notes"'/go\"):
 }
 
 # As another user, since nothing keeps root from starting processes.
+# bats test_tags=slow
 @test "no process can be started: 71, and a line says so" {
 	fake_ready
 	not_root
@@ -846,6 +866,7 @@ while not os.path.exists(\"'"$notes"'/go\"):
 	[ "$output" = 'qim-fanout: not running: ended with 71' ]
 }
 
+# bats test_tags=slow
 @test "a stop, and an end that nobody asked the supervisor for, is in its log" {
 	fake_ready
 	start_fan

@@ -17,6 +17,7 @@ least() {
 		mailbox.group=m redis=r:1 "lock-dir=$locks"
 }
 
+# bats test_tags=slow
 @test "what isn't right is refused by both chains: 78, file, line, name, value, what is allowed" {
 	while IFS='|' read -r line text; do
 		{ least; printf '%b\n' "$line"; } >"$conf"
@@ -63,6 +64,7 @@ least() {
 	[ ! -e "$notes/outbox-read.pid" ]
 }
 
+# bats test_tags=slow
 @test "partitions and nodes that are right, and nodes that aren't" {
 	fake mailbox-read 'exit 0'
 	for line in mailbox.partitions=7,3-3,2147483647 mailbox.partitions=0-99999 \

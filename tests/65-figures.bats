@@ -57,6 +57,7 @@ messages() {
 		{end: true, batches: 2, records: $1}" | stream-make
 }
 
+# bats test_tags=slow
 @test "every stage writes figures, also where it fails; one scrape takes all" {
 	for name in $stages; do
 		run try_stage "$name" --prom prom --stats "$name.json" --chain a
@@ -87,6 +88,7 @@ page_names() {
 		grep '^\.It Li' | grep -o 'qim_[a-z0-9_]*' | sort
 }
 
+# bats test_tags=slow
 @test "the page qim-figures, the programs and the supervisor have the same figures" {
 	for name in $stages; do
 		run try_stage "$name" --prom prom
@@ -103,6 +105,7 @@ names_in() {
 		sed 's/_seconds_\(bucket\|count\|sum\)$/_seconds/' | sort -u
 }
 
+# bats test_tags=slow
 @test "the alerts are Prometheus' own language, of figures that there are" {
 	rules=$qim_root/pipelines/prometheus/qim-alerts.yml
 	series=$qim_root/tests/data/qim-alerts-test.yml
@@ -116,6 +119,7 @@ names_in() {
 		sort -u | diff alerts -
 }
 
+# bats test_tags=slow
 @test "wrong values are refused: 64, 66, 78; only stages have the options" {
 	touch file
 	mkdir closed
@@ -174,6 +178,7 @@ names_in() {
 }
 
 # A stage that waits: its reader takes nothing, and its pipe is full.
+# bats test_tags=slow
 @test "a stage that waits for its reader is still seen, and so is who reads" {
 	messages 4000 >in
 	mkfifo pipe
@@ -226,6 +231,7 @@ names_in() {
 	[ "$output" = old ]
 }
 
+# bats test_tags=slow
 @test "a folder that goes away is gone on without, and used when it is back" {
 	mkfifo pipe
 	fanout-plan --prom prom <pipe >out 2>err &
@@ -244,6 +250,7 @@ names_in() {
 }
 
 # The folder is looked at all the time, while processes are killed.
+# bats test_tags=slow
 @test "SIGKILL at any time leaves a whole file" {
 	mkfifo pipe
 	for ((i = 0; i < 20; i++)); do
@@ -263,6 +270,7 @@ names_in() {
 	[ "$(ls prom)" = qim-fanout-plan.prom ]
 }
 
+# bats test_tags=slow
 @test "a thread and two descriptors more, and none once they are off" {
 	mkfifo pipe
 	for options in '' '--prom prom --stats stats'; do
@@ -284,6 +292,7 @@ names_in() {
 }
 
 # -R: the sanitizer wants its addresses where it expects them.
+# bats test_tags=slow
 @test "gcc's thread sanitizer finds nothing between the two threads" {
 	gcc -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=thread \
 		-I"$qim_root/common" -o tsan "$qim_root/tests/unit/test-figures.c" \

@@ -40,6 +40,7 @@ of_all() {
 
 readonly show='--prom prom --chain c'
 
+# bats test_tags=slow
 @test "a fan-out's figures are those of its streams, its log and its commits" {
 	start_mock -t outbox:2 -t dispatch:64 -t dead:1
 	# shellcheck disable=SC2086
@@ -100,6 +101,7 @@ readonly show='--prom prom --chain c'
 }
 
 # Nobody reads on: the position stands, the log grows, the stage is blocked.
+# bats test_tags=slow
 @test "a reader's lag grows while it waits for the next stage, and ends at 0" {
 	start_mock -t outbox:1
 	lines 3000 | outbox-write -b "$MOCK_BROKERS" -t outbox
@@ -151,6 +153,7 @@ make_plan() {
 		fanout-plan -n 4 >plan
 }
 
+# bats test_tags=slow
 @test "retries, request times and errors by kind come out of a broker's trouble" {
 	make_plan
 	start_mock -t outbox:1 -t dispatch:4 \
@@ -191,6 +194,7 @@ make_plan() {
 	[ "$(value dispatch-produce qim_exit_code)" = 75 ]
 }
 
+# bats test_tags=slow
 @test "mailbox-apply's figures are those of its receipts and its quarantine" {
 	start a
 	messages | stream >in
@@ -227,6 +231,7 @@ make_plan() {
 	[ "$(value mailbox-apply qim_quarantined_total)" = 1 ]
 }
 
+# bats test_tags=slow
 @test "a node that dies: errors, connections made again, rewinds" {
 	start a
 	run_waiting --connections 1 --prom prom --chain c

@@ -98,6 +98,7 @@ topics() {
 		outbox "${dispatch-dispatch}" 16 . "$@"
 }
 
+# bats test_tags=slow
 @test "topics: well; a commit too early; nothing dispatched, accepted, observed" {
 	seen 60 1000 1000
 	run -0 topics
@@ -135,6 +136,7 @@ again() {
 		dispatch-produce -q -b "$MOCK_BROKERS" -t turned >receipts
 }
 
+# bats test_tags=slow
 @test "topics: more dispatched again than may be; first copies out of order" {
 	seen 60 1000 1000
 	run -0 topics again=0
@@ -172,6 +174,7 @@ finds() {
 	expect_message "$1"
 }
 
+# bats test_tags=slow
 @test "a run: deaths nobody caused or named, a process too large, a secret, what is left over" {
 	RUN=$BATS_TEST_TMPDIR EXITS_MORE='' SECRETS=(horse)
 	: >mailbox.log
@@ -247,6 +250,7 @@ run_tests() {
 		tree/tests/run quick 3>&-
 }
 
+# bats test_tags=slow
 @test "tests that fail, are skipped or killed are counted as failed" {
 	run_tests a true b true
 	[ "$status" -eq 0 ]

@@ -111,6 +111,7 @@ forbidden() {
 	[ -z "$output" ]
 }
 
+# bats test_tags=slow
 @test "a unit's command gets ready, drains, and calls what the unit allows" {
 	cd "$BATS_TEST_TMPDIR"
 	need_redis
@@ -181,6 +182,7 @@ noted() {
 	[[ $(wc -l <notes) == "$1" ]]
 }
 
+# bats test_tags=slow
 @test "runit: started again by exit class, down for a person, drained by TERM" {
 	runit_folder qim-fanout@0-15
 	as_user runsv "$folder" 3>&- &

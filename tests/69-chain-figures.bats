@@ -59,6 +59,7 @@ fake_unproven() {
 		exit 75'
 }
 
+# bats test_tags=slow
 @test "each state of a chain is shown, in a file that everyone may read" {
 	umask 077
 	fake fanout-plan 'trap "" TERM; [[ -e '"$notes"'/go ]] || exit 69; exec cat'
@@ -83,6 +84,7 @@ fake_unproven() {
 	[ "$(ls "$prom")" = "${file##*/}" ]
 }
 
+# bats test_tags=slow
 @test "an end that nobody asked the supervisor for isn't shown as one; with -e it is" {
 	start_shown
 	wait_until 10 shows qim_chain_ready 1
@@ -102,6 +104,7 @@ fake_unproven() {
 	states 0 0 0
 }
 
+# bats test_tags=slow
 @test "what a dying stage said is summed up, once, over runs and supervisors" {
 	fake_unproven
 	start_shown --back-off 1-1
@@ -131,6 +134,7 @@ fake_unproven() {
 	"$qim_root/tests/lib/prom-check.py" "$prom"/*supervisor.prom
 }
 
+# bats test_tags=slow
 @test "kill -9 of the supervisor: its file stays as it is; the next one sums up" {
 	echo 4 >"$notes/unproven"
 	touch "$notes/stays"
@@ -164,6 +168,7 @@ above() {
 	(($(value "$1") > $2))
 }
 
+# bats test_tags=slow
 @test "a supervisor that lives says so, where nothing happens and where it waits" {
 	start_shown
 	wait_until 10 shows qim_chain_ready 1
@@ -263,6 +268,7 @@ ends_of() {
 	expect_end 0
 }
 
+# bats test_tags=slow
 @test "what ends dispatch-produce is in the sums when it runs again" {
 	export QIM_BIN=$qim_root/build/bin QIM_FANOUT_PRODUCER_IDEMPOTENCE=true
 	ends_of OUT_OF_ORDER_SEQUENCE_NUMBER out_of_order \
@@ -273,6 +279,7 @@ ends_of() {
 	"$qim_root/tests/lib/prom-check.py" "$prom"/*.prom
 }
 
+# bats test_tags=slow
 @test "data that Redis has lost is in the sums when the chain runs again" {
 	redis_start lost --appendonly yes --appendfsync always
 	redis=127.0.0.1:$(redis_port lost)
