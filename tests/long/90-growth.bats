@@ -9,7 +9,6 @@ load ../lib/faults
 messages=${QIM_MESSAGES:-1000000}
 
 setup() {
-	export BATS_TEST_TIMEOUT=3000
 	need_kafka 1
 	RUN=$BATS_TEST_TMPDIR
 	OUTBOX=$(unique outbox) DISPATCH=$(unique dispatch) GROUP=$(unique group)
