@@ -19,6 +19,7 @@ setup() {
 
 teardown() {
 	[[ -z $supervisor ]] || kill -9 "$supervisor" 2>/dev/null || true
+	pkill -9 -f -- "$BATS_TEST_TMPDIR/bin/" || true # a fake has no parent's death
 	stop_mock
 }
 
