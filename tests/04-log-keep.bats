@@ -18,6 +18,16 @@ keep() {
 	run --separate-stderr log-keep "$@" 5<in
 }
 
+# start_log FILE ARG...: one that reads what this shell writes to descriptor 6, and
+# has put a first line into FILE; $! is its pid.
+start_log() {
+	[[ -p pipe ]] || mkfifo pipe
+	log-keep "${@:2}" a=5 5<pipe 2>err 3>&- &
+	exec 6>pipe
+	echo 'x: info: 1' >&6
+	wait_until 10 grep -q 'info: 1' "$1"
+}
+
 @test "lines go to stderr, those of no program with their name in front" {
 	keep 'outbox-read: notice: hi\nAbort: no reason\n' a=5
 	[ "$status" -eq 0 ]
@@ -90,11 +100,7 @@ keep() {
 }
 
 @test "a folder has one at a time: a second one is refused, and reads nothing" {
-	mkfifo pipe
-	log-keep --dir log a=5 5<pipe 3>&- &
-	exec 6>pipe
-	echo 'x: info: 1' >&6
-	wait_until 10 grep -q 'info: 1' log/current
+	start_log log/current --dir log
 	echo stale >last/b.last
 	echo 'y: info: 1' >in
 	exec 5<in
@@ -123,11 +129,7 @@ keep() {
 }
 
 @test "a current that was moved away, or with its folder, is begun anew" {
-	mkfifo pipe
-	log-keep --dir log a=5 5<pipe 3>&- &
-	exec 6>pipe
-	echo 'x: info: 1' >&6
-	wait_until 10 grep -q 'info: 1' log/current
+	start_log log/current --dir log
 	mv log/current log/moved
 	echo 'x: info: 2' >&6
 	wait_until 10 grep -q 'info: 2' log/current
@@ -268,11 +270,7 @@ EOT
 }
 
 @test "TERM and INT: it reads on until the end; a second one abandons: 75" {
-	mkfifo pipe
-	log-keep --last-dir last a=5 5<pipe 2>err 3>&- &
-	exec 6>pipe
-	echo 'x: info: 1' >&6
-	wait_until 10 grep -q 'info: 1' err
+	start_log err --last-dir last
 	kill -TERM "$!"
 	sleep 0.2
 	for text in torn killed; do
@@ -282,10 +280,7 @@ EOT
 	exec 6>&-
 	wait "$!"
 	[ "$(cat last/a.last)" = 'x: error: killed' ]
-	log-keep a=5 5<pipe 2>err 3>&- &
-	exec 6>pipe
-	echo 'x: info: 1' >&6
-	wait_until 10 grep -q 'info: 1' err
+	start_log err
 	kill -INT "$!"
 	sleep 0.2
 	kill -TERM "$!"

@@ -501,6 +501,18 @@ refused_alone() {
 	[ -z "$output" ]
 }
 
+# blames_no_record WHY: a record that failed ends the run, with neither a receipt
+# nor a dead letter.
+blames_no_record() {
+	run -75 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t one \
+		--dead-letter dead -q <"$1" >"$2"' _ "$stream" "$answer"
+	[ "$output" = "dispatch-produce: error: one [0]: the record from outbox [0] offset 0: $1" ]
+	run -0 receipts
+	[ -z "$output" ]
+	run -0 topic dead
+	[ -z "$output" ]
+}
+
 # bats test_tags=slow
 @test "an answer that can't be read is no record's fault: 75, no letter (own mock)" {
 	mock -n 1 -t one:1 -t dead:1 --error produce=-199:1
@@ -509,25 +521,13 @@ refused_alone() {
 		batch 1 0 1 '[null,0,"key","value",null,[0,0]]'
 		end_line 1 1
 	} | stream-make >"$stream"
-	run -75 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t one \
-		--dead-letter dead -q <"$1" >"$2"' _ "$stream" "$answer"
-	[ "$output" = 'dispatch-produce: error: one [0]: the record from outbox [0] offset 0: Local: Bad message format (possibly persisted)' ]
-	run -0 receipts
-	[ -z "$output" ]
-	run -0 topic dead
-	[ -z "$output" ]
+	blames_no_record 'Local: Bad message format (possibly persisted)'
 }
 
 # bats test_tags=slow
 @test "a time that brokers refuse is the clock's fault: 75, no letter (own mock)" {
 	refused_alone '[null,0,"key","value",null,[0,0]]' INVALID_TIMESTAMP
-	run -75 bash -c 'dispatch-produce -b "$MOCK_BROKERS" -t one \
-		--dead-letter dead -q <"$1" >"$2"' _ "$stream" "$answer"
-	[ "$output" = "dispatch-produce: error: one [0]: the record from outbox [0] offset 0: Broker: Invalid timestamp: this host's clock, or the topic's message.timestamp limits (not persisted)" ]
-	run -0 receipts
-	[ -z "$output" ]
-	run -0 topic dead
-	[ -z "$output" ]
+	blames_no_record "Broker: Invalid timestamp: this host's clock, or the topic's message.timestamp limits (not persisted)"
 }
 
 # bats test_tags=slow
