@@ -598,7 +598,8 @@ holds() {
 	mock --error offset-commit=GROUP_AUTHORIZATION_FAILED:50
 	{ hello '[[0,0]]' && receipt 1 0,0,5; } | makes
 	echo garbage >>"$stream"
-	commits 65
+	# No commit before the damage is read, however late that is.
+	commits 65 --interval 60000
 	expect_message 'offset-commit: warning: commit: Broker: Group authorization failed'
 	expect_message 'offset-commit: error: input: '
 }
