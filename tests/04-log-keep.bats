@@ -22,7 +22,7 @@ keep() {
 # has put a first line into FILE; $! is its pid.
 start_log() {
 	[[ -p pipe ]] || mkfifo pipe
-	log-keep "${@:2}" a=5 5<pipe 2>err 3>&- &
+	log-keep "${@:2}" a=5 2>err 5<pipe 3>&- &
 	exec 6>pipe
 	echo 'x: info: 1' >&6
 	wait_until 10 grep -q 'info: 1' "$1"
@@ -144,7 +144,7 @@ start_log() {
 @test "a full disk: lines go to stderr, and to the folder again after it" {
 	run -0 unshare -rm bash -c '
 		mount -t tmpfs -o size=16k none log && mkfifo pipe || exit 1
-		log-keep --dir log a=5 5<pipe 2>err 3>&- &
+		log-keep --dir log a=5 2>err 5<pipe 3>&- &
 		exec 6>pipe
 		seq -f "x: info: %05g" 1000 >&6
 		until grep -q 01000 err; do sleep 0.05; done
@@ -166,7 +166,7 @@ start_log() {
 	run -0 unshare -rm bash -c '
 		mount -t tmpfs -o size=8k none log && mkfifo pipe || exit 1
 		head -c 8150 /dev/zero | tr "\0" "\n" >log/current
-		log-keep --dir log a=5 5<pipe 2>err 3>&- &
+		log-keep --dir log a=5 2>err 5<pipe 3>&- &
 		exec 6>pipe
 		echo "x: info: this one is too long for what is left" >&6
 		until grep -q "too long" err; do sleep 0.05; done
@@ -203,7 +203,7 @@ start_log() {
 	run -66 log-keep --last-dir last a=5 5</dev/null
 	rmdir last/a.last
 	mkfifo pipe
-	log-keep --last-dir last a=5 5<pipe 2>err 3>&- &
+	log-keep --last-dir last a=5 2>err 5<pipe 3>&- &
 	exec 6>pipe
 	echo 'x: error: 1' >&6
 	wait_until 10 grep -q 'error: 1' err
@@ -292,7 +292,7 @@ EOT
 
 @test "with its parent gone it still reads to the end" {
 	mkfifo pipe
-	bash -c 'log-keep --with-parent --last-dir last a=5 5<pipe 2>err & wait' 3>&- &
+	bash -c 'log-keep --with-parent --last-dir last a=5 2>err 5<pipe & wait' 3>&- &
 	exec 6>pipe
 	echo 'x: info: 1' >&6
 	wait_until 10 grep -q 'info: 1' err

@@ -99,6 +99,10 @@ add_listeners() {
 		listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_chain="$(<"$BATS_FILE_TMPDIR/password")";
 		authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 		super.users=User:ANONYMOUS
+		# An index's new page that a full disk has no room for doesn't
+		# end Kafka 4.1, which goes on with offsets it has written: its
+		# coordinator never loads them again.  So no index grows here.
+		log.index.interval.bytes=1073741824
 	END
 	for name in good name old; do
 		printf 'listener.name.%s.ssl.keystore.%s\n' \
@@ -210,10 +214,12 @@ fill_disk() {
 	faults_start
 	fault 'no space left'
 	wait_until 60 fill_disk
-	grep -q 'No space left on device' "$KAFKA_DIR/1/out"
+	grep -qE 'No space left on device|unsafe memory access' "$KAFKA_DIR/1/out" ||
+		fail "broker 1: $(tail -n 8 "$KAFKA_DIR/1/out")"
 	sleep "$(long_or 60 2)"
 	rm "$(<"$BATS_FILE_TMPDIR/disk.path")/filler"
 	kafka_run_node 1
-	caught_up 60 'a full disk'
+	wait_until 120 kafka_is_up && caught_up 60 'a full disk' ||
+		fail "broker 1: $(tail -n 8 "$KAFKA_DIR/1/out")"
 	expect_whole
 }

@@ -295,10 +295,9 @@ own_log_is_not() {
 # is in the mailboxes and committed within so many seconds; says how many.
 caught_up() {
 	local took
-	took=$(KAFKA_ADMIN_SECONDS=$1 timeout "$1" python3 "$qim_root/tests/lib/kafka-admin.py" \
-		"$KAFKA_BROKERS" reach "$GROUP-fanout" "$OUTBOX" \
-		"$GROUP-mailbox" "$DISPATCH") ||
-		fail "$2: not caught up within $1 s:" \
+	took=$(KAFKA_ADMIN_SECONDS=$1 kafka_admin reach "$GROUP-fanout" "$OUTBOX" \
+		"$GROUP-mailbox" "$DISPATCH" 2>&1) ||
+		fail "$2: not caught up within $1 s: $took:" \
 			"$(tail -q -n 4 "$RUN"/{fanout,mailbox}.log)" || return
 	echo "# $2: caught up in $took s (of $1)" >&3
 }

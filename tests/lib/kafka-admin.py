@@ -25,7 +25,9 @@ kafka-admin.py BROKERS follow GROUP TOPIC         every 50 ms, where there is
                                                   and [partition offset]...
 kafka-admin.py BROKERS reach [GROUP TOPIC]...     wait until each group has
                                                   committed what the topic
-                                                  holds now; seconds
+                                                  holds now; prints how many
+                                                  seconds that took, or fails
+                                                  with what is missing
 kafka-admin.py BROKERS coordinator GROUP          id
 kafka-admin.py BROKERS commit GROUP TOPIC PARTITION:OFFSET...
 kafka-admin.py BROKERS forget GROUP               delete the group
@@ -41,6 +43,7 @@ import struct
 import sys
 import time
 
+PATIENCE = float(os.environ.get("KAFKA_ADMIN_SECONDS", 60))
 PASSING = {3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 41}
 NAMES = {1: "OFFSET_OUT_OF_RANGE", 3: "UNKNOWN_TOPIC_OR_PARTITION",
          5: "LEADER_NOT_AVAILABLE", 6: "NOT_LEADER_OR_FOLLOWER",
@@ -384,15 +387,19 @@ def reach(cluster, *args):
     start = time.monotonic()
     for group, name in zip(args[::2], args[1::2]):
         wanted = patiently(find_offsets, cluster, name, -1)
-        while True:
+        missing = "no answer"
+        while missing:
             try:
                 found = {f[1]: f[2] for f in
                          committed_offsets(cluster, group, name)}
-                if all(found.get(p, 0) >= end for p, end in wanted.items()):
-                    break
-            except (KafkaError, OSError):
-                pass
-            time.sleep(0.1)
+                missing = " ".join(f"{p}:{found.get(p, 0)}/{end}"
+                                   for p, end in sorted(wanted.items())
+                                   if found.get(p, 0) < end)
+            except (KafkaError, OSError) as error:
+                missing = str(error)
+            if missing and time.monotonic() - start > PATIENCE:
+                sys.exit(f"{group}: {missing}")
+            time.sleep(0.1 if missing else 0)
     print(f"{time.monotonic() - start:.1f}")
 
 
@@ -463,7 +470,7 @@ def not_denied(cluster, args):
 
 
 def patiently(what, *args):
-    end = time.monotonic() + float(os.environ.get("KAFKA_ADMIN_SECONDS", 60))
+    end = time.monotonic() + PATIENCE
     while True:
         try:
             return what(*args)
