@@ -3,8 +3,10 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/topic.h"
 #include "kafka/error.h"
@@ -327,6 +329,35 @@ kafka_client_committed(struct kafka_client *client,
 {
 	return ask_list(client, list, rd_kafka_committed,
 	    "committed offsets of the group", deadline_us, err);
+}
+
+int64_t *
+kafka_client_stored(struct kafka_client *client, const char *topic,
+    uint32_t partitions, uint64_t deadline_us, struct err *err)
+{
+	rd_kafka_topic_partition_list_t *list;
+	int64_t *stored = malloc(checked_multiply(partitions, sizeof(*stored)));
+	int result = 0;
+
+	if (stored == NULL) {
+		err_memory(err, "stored offsets");
+		return NULL;
+	}
+	list = rd_kafka_topic_partition_list_new((int)partitions);
+	rd_kafka_topic_partition_list_add_range(
+	    list, topic, 0, (int32_t)partitions - 1);
+	for (uint32_t i = 0; i < partitions; i++)
+		list->elems[i].offset = RD_KAFKA_OFFSET_INVALID;
+	if (client->has_group)
+		result = kafka_client_committed(client, list, deadline_us, err);
+	for (uint32_t i = 0; i < partitions; i++)
+		stored[i] =
+		    list->elems[i].offset < 0 ? -1 : list->elems[i].offset;
+	rd_kafka_topic_partition_list_destroy(list);
+	if (result == 0)
+		return stored;
+	free(stored);
+	return NULL;
 }
 
 int

@@ -73,6 +73,12 @@ int kafka_client_committed(struct kafka_client *client,
     rd_kafka_topic_partition_list_t *list, uint64_t deadline_us,
     struct err *err);
 
+/* What the group has committed of each partition of a topic, by its number;
+ * -1: nothing, which is so of all where the client has no group.  malloc()ed;
+ * NULL: as above, EX_OSERR. */
+int64_t *kafka_client_stored(struct kafka_client *client, const char *topic,
+    uint32_t partitions, uint64_t deadline_us, struct err *err);
+
 /*
  * Sets each offset of the list to what it stands for: a time in ms to the
  * first record at or after it, or RD_KAFKA_OFFSET_END where there is none;

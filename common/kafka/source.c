@@ -38,6 +38,18 @@ place(struct source *source, uint32_t i, uint32_t number)
 	source->index[number] = i;
 }
 
+int
+source_check_chosen(
+    const struct source *source, uint32_t topic_count, struct err *err)
+{
+	if (source->chosen == NULL ||
+	    source->chosen[source->chosen_count - 1] < topic_count)
+		return 0;
+	return err_set(err, EX_CONFIG,
+	    "-p %s: topic %s has %" PRIu32 " partitions, from 0 on",
+	    source->chosen_text, source->topic, topic_count);
+}
+
 static int
 choose(struct source *source, struct err *err)
 {
@@ -45,10 +57,8 @@ choose(struct source *source, struct err *err)
 	size_t count =
 	    numbers == NULL ? source->topic_count : source->chosen_count;
 
-	if (numbers != NULL && numbers[count - 1] >= source->topic_count)
-		return err_set(err, EX_CONFIG,
-		    "-p %s: topic %s has %" PRIu32 " partitions, from 0 on",
-		    source->chosen_text, source->topic, source->topic_count);
+	if (source_check_chosen(source, source->topic_count, err) < 0)
+		return -1;
 	if (make_room(source, count, source->topic_count, err) < 0)
 		return -1;
 	source->count = (uint32_t)count;

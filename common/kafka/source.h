@@ -32,6 +32,11 @@ struct source {
 int source_find(struct source *source, uint64_t deadline_us, struct err *err);
 void source_release(struct source *source);
 
+/* The same check alone, for who knows already how many partitions the topic
+ * has: -1 EX_CONFIG it lacks one of -p. */
+int source_check_chosen(
+    const struct source *source, uint32_t topic_count, struct err *err);
+
 /* True when partitions that the topic gets are to be read too. */
 bool source_can_grow(const struct source *source);
 

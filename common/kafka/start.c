@@ -163,36 +163,6 @@ start_resolve_explicit(struct kafka_client *client,
 	return check_bounds(topic, points, count, err);
 }
 
-/* What is stored for each partition of the topic, by its number; -1 none. */
-static int64_t *
-ask_stored(struct kafka_client *client, const char *topic, uint32_t partitions,
-    uint64_t deadline_us, struct err *err)
-{
-	rd_kafka_topic_partition_list_t *list;
-	int64_t *stored = malloc(checked_multiply(partitions, sizeof(*stored)));
-	int result = 0;
-
-	if (stored == NULL) {
-		err_memory(err, "stored offsets");
-		return NULL;
-	}
-	list = rd_kafka_topic_partition_list_new((int)partitions);
-	rd_kafka_topic_partition_list_add_range(
-	    list, topic, 0, (int32_t)partitions - 1);
-	for (uint32_t i = 0; i < partitions; i++)
-		list->elems[i].offset = RD_KAFKA_OFFSET_INVALID;
-	if (client->has_group)
-		result = kafka_client_committed(client, list, deadline_us, err);
-	for (uint32_t i = 0; i < partitions; i++)
-		stored[i] =
-		    list->elems[i].offset < 0 ? -1 : list->elems[i].offset;
-	rd_kafka_topic_partition_list_destroy(list);
-	if (result == 0)
-		return stored;
-	free(stored);
-	return NULL;
-}
-
 static int
 refuse_first_run(
     const struct start_rule *rule, const char *topic, struct err *err)
@@ -318,7 +288,8 @@ start_resolve(struct kafka_client *client, const struct start_rule *rule,
 		    client, rule, topic, deadline_us, points, count, err);
 	if (check_file(rule, positions, topic, partitions, err) < 0)
 		return -1;
-	stored = ask_stored(client, topic, partitions, deadline_us, err);
+	stored =
+	    kafka_client_stored(client, topic, partitions, deadline_us, err);
 	if (stored == NULL)
 		return -1;
 	known = knows_any(positions, topic, stored, partitions);
@@ -352,7 +323,8 @@ start_resolve_joined(struct kafka_client *client, const struct start_rule *rule,
 		return -1;
 	if (rule->where != START_STORED && rule->where != START_FILE)
 		return 0;
-	stored = ask_stored(client, topic, partitions, deadline_us, err);
+	stored =
+	    kafka_client_stored(client, topic, partitions, deadline_us, err);
 	if (stored == NULL)
 		return -1;
 	for (size_t i = 0; i < count; i++) {

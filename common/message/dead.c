@@ -118,3 +118,47 @@ dead_make(const struct record *record, const struct range *source,
 	    lesser(DEAD_VALUE_BYTES_MAX, most > around ? most - around : 0));
 	return 0;
 }
+
+/* Decimal digits, up to 10 below the greatest number at least. */
+static bool
+take_number(struct slice digits, int64_t *number)
+{
+	*number = 0;
+	for (size_t i = 0; i < digits.bytes; i++) {
+		if (digits.data[i] < '0' || digits.data[i] > '9' ||
+		    *number > INT64_MAX / 10 - 9)
+			return false;
+		*number = 10 * *number + (digits.data[i] - '0');
+	}
+	return digits.bytes > 0;
+}
+
+bool
+dead_find_source(struct slice headers, struct slice *topic, int32_t *partition,
+    int64_t *offset)
+{
+	struct cursor cursor;
+	struct header header;
+	struct err ignored;
+	int64_t number = -1;
+	uint32_t left;
+
+	*topic = (struct slice){NULL, 0};
+	*offset = -1;
+	if (headers_open(headers, &cursor, &left, &ignored) < 0)
+		return false;
+	while (headers_next(&cursor, &left, &header, &ignored) == 1) {
+		if (slice_is(header.name, "qim-topic"))
+			*topic = header.value;
+		else if (slice_is(header.name, "qim-partition") &&
+		    !take_number(header.value, &number))
+			return false;
+		else if (slice_is(header.name, "qim-offset") &&
+		    !take_number(header.value, offset))
+			return false;
+	}
+	if (topic->data == NULL || number < 0 || number > INT32_MAX)
+		return false;
+	*partition = (int32_t)number;
+	return *offset >= 0;
+}

@@ -40,4 +40,11 @@ int dead_make(const struct record *record, const struct range *source,
     const char *topic, const char *reason, size_t bytes_max,
     struct buf *headers, struct dispatch_record *letter, struct err *err);
 
+/* The way back: which record a letter is of, by its headers (raw; nil: none).
+ * True, and *topic points into them, where they name a topic, a partition from
+ * 0 to INT32_MAX and an offset; of a name that stands twice the last counts.
+ * Headers behind one that isn't of its form aren't seen. */
+bool dead_find_source(struct slice headers, struct slice *topic,
+    int32_t *partition, int64_t *offset);
+
 #endif

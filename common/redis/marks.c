@@ -1,5 +1,8 @@
 #include "redis/marks.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
+
 int
 marks_check_place(struct client *client, const struct mailbox *mailbox,
     uint32_t place, struct err *err)
@@ -68,5 +71,37 @@ marks_read(const struct nodes *nodes, const struct login *login,
 			    read_node_marks(&client, mailbox, i, marks, err);
 		client_release(&client);
 	}
+	return result;
+}
+
+static int
+compare_marks(const struct mailbox *mailbox, const uint64_t *before,
+    const uint64_t *marks, struct err *err)
+{
+	for (uint32_t p = 0; p < mailbox->partitions; p++)
+		if (marks[p] < before[p])
+			return err_set(err, EX_TEMPFAIL,
+			    "%s:{%lu}:mark: went from %" PRIu64
+			    " back to %" PRIu64
+			    " meanwhile: its node lost data",
+			    mailbox->prefix, (unsigned long)p, before[p],
+			    marks[p]);
+	return 0;
+}
+
+int
+marks_check_since(const struct nodes *nodes, const struct login *login,
+    uint64_t timeout_ms, const struct mailbox *mailbox, const uint64_t *before,
+    struct err *err)
+{
+	uint64_t *marks = calloc(mailbox->partitions, sizeof(*marks));
+	int result;
+
+	if (marks == NULL)
+		return err_memory(err, "marks");
+	result = marks_read(nodes, login, timeout_ms, mailbox, marks, err);
+	if (result == 0)
+		result = compare_marks(mailbox, before, marks, err);
+	free(marks);
 	return result;
 }

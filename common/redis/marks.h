@@ -20,6 +20,13 @@ int marks_read(const struct nodes *nodes, const struct login *login,
     uint64_t timeout_ms, const struct mailbox *mailbox, uint64_t *marks,
     struct err *err);
 
+/* Reads them again and compares: -1 EX_TEMPFAIL where one is below what it was
+ * in before[], which says that its node lost data meanwhile; EX_OSERR, or as
+ * marks_read(). */
+int marks_check_since(const struct nodes *nodes, const struct login *login,
+    uint64_t timeout_ms, const struct mailbox *mailbox, const uint64_t *before,
+    struct err *err);
+
 /* A mark that an operator sets. */
 struct mark_move {
 	uint32_t partition;

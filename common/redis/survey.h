@@ -30,4 +30,11 @@ struct survey {
  * stopping(), as client_call(), what the ledger returned. */
 int survey_node(struct survey *survey, struct err *err);
 
+/* Surveys all nodes, one after the other, each with a connection of its own;
+ * `nodes` are those that the mailbox is spread over.
+ * -1: as client_init() and survey_node(). */
+int survey_all(const struct nodes *nodes, const struct login *login,
+    uint64_t timeout_ms, const struct mailbox *mailbox, struct ledger *ledger,
+    bool (*stopping)(void), struct err *err);
+
 #endif

@@ -14,8 +14,7 @@
 #include <cmocka.h>
 
 #include "message/hash.h"
-#include "message/ledger.h"
-#include "message/plan.h"
+#include "message/ledger-outbox.h"
 #include "stream/pack.h"
 
 #define SEED 0x5eed
@@ -48,6 +47,7 @@ static struct change {
 static struct ledger ledger;
 static struct outbox decoder;
 static struct plan plan;
+static struct ledger_outbox planner;
 static struct buf messages[MESSAGES];
 static struct copy copies[COPIES];
 static size_t copy_count;
@@ -104,10 +104,9 @@ add_copy(uint32_t partition, const struct buf *value, int64_t first)
 	buf_append(&copy->value, value->data, value->bytes);
 }
 
-/* Plans a message, and hands each dispatch on. */
+/* Plans a message, and puts each dispatch into the topic. */
 static void
-plan_number(unsigned number,
-    void (*take)(uint32_t partition, const struct buf *value, unsigned number))
+dispatch_number(unsigned number)
 {
 	struct outbox_message message;
 	struct buf value;
@@ -119,17 +118,10 @@ plan_number(unsigned number,
 	    0);
 	assert_int_equal(plan_message(&plan, &message, 0, &err), 0);
 	while (plan_next(&plan, &partition, &value, &err) == 1) {
-		take(partition, &value, number);
+		add_copy(partition, &value, -1);
 		buf_reset(&value);
 	}
 	buf_release(&value);
-}
-
-static void
-dispatch(uint32_t partition, const struct buf *value, unsigned number)
-{
-	(void)number;
-	add_copy(partition, value, -1);
 }
 
 static int
@@ -140,9 +132,11 @@ start(void **state)
 	(void)state;
 	outbox_init(&decoder);
 	assert_int_equal(plan_init(&plan, PARTITIONS, 2, 1000000, &err), 0);
+	assert_int_equal(
+	    ledger_outbox_init(&planner, PARTITIONS, 2, 1000000, &err), 0);
 	for (unsigned i = 0; i < MESSAGES; i++) {
 		pack_message(&messages[i], i);
-		plan_number(i, dispatch);
+		dispatch_number(i);
 	}
 	/* Every third once more. */
 	count = copy_count;
@@ -162,6 +156,7 @@ stop(void **state)
 		buf_release(&messages[i]);
 	outbox_release(&decoder);
 	plan_release(&plan);
+	ledger_outbox_release(&planner);
 	return 0;
 }
 
@@ -246,14 +241,13 @@ tell_mailboxes(void)
 }
 
 static void
-tell_plan(uint32_t partition, const struct buf *value, unsigned number)
+tell_message(unsigned number)
 {
 	struct ledger_source source = {0, number, !change.undue};
+	struct record record = {.value = slice_of_buf(&messages[number])};
 
-	(void)value;
 	assert_int_equal(
-	    ledger_planned(&ledger, partition, &plan.dispatch, &source, &err),
-	    0);
+	    ledger_outbox_take(&planner, &ledger, &record, &source, &err), 0);
 }
 
 /* All of it; returns how much was found. */
@@ -282,7 +276,7 @@ tell(int times)
 	ledger.has_outbox = ledger.is_whole = true;
 	for (unsigned i = 0; i < MESSAGES; i++)
 		if ((int)i != change.skip_plan)
-			plan_number(i, tell_plan);
+			tell_message(i);
 	assert_int_equal(ledger_end(&ledger, &err), 0);
 	for (int i = 0; i < LEDGER_KINDS; i++)
 		all += ledger.kinds[i];
@@ -308,6 +302,7 @@ test_nothing_is_wrong(void **state)
 	assert_true(entries > 150);
 	assert_true(ledger.counts.repeats > 30);
 	assert_int_equal(ledger.counts.unchecked, 0);
+	assert_int_equal(ledger.counts.messages, MESSAGES);
 	ledger_release(&ledger);
 	/* A scan may give a member twice. */
 	assert_int_equal(tell(2), 0);
@@ -470,6 +465,57 @@ test_letters(void **state)
 	ledger_release(&ledger);
 }
 
+/* Found where it is due, unless it is dead; other headers than Kafka's can't
+ * be planned either. */
+static void
+test_unplannable(void **state)
+{
+	const struct ledger_source source = {2, 7, true};
+	struct record record = {.value = slice_of("{\"message_id\":\"1\"}")};
+
+	(void)state;
+	assert_int_equal(ledger_init(&ledger, PARTITIONS, SEED, note, &err), 0);
+	assert_int_equal(
+	    ledger_outbox_take(&planner, &ledger, &record, &source, &err), 0);
+	assert_int_equal(ledger.kinds[LEDGER_LOST], 1);
+	record.value = slice_of_buf(&messages[0]);
+	record.headers = slice_of("\x91\x01");
+	assert_int_equal(
+	    ledger_outbox_take(&planner, &ledger, &record, &source, &err), 0);
+	assert_int_equal(ledger.kinds[LEDGER_LOST], 2);
+	assert_int_equal(ledger.counts.messages, 0);
+	assert_int_equal(ledger_letter(&ledger, 2, 7, &err), 0);
+	assert_int_equal(
+	    ledger_outbox_take(&planner, &ledger, &record, &source, &err), 0);
+	assert_int_equal(ledger.kinds[LEDGER_LOST], 2);
+	assert_int_equal(ledger.counts.dead, 1);
+	ledger_release(&ledger);
+}
+
+/* What is planned for a part that isn't looked at isn't told. */
+static void
+test_skipped_parts(void **state)
+{
+	uint64_t all = 0;
+
+	(void)state;
+	change = no_change();
+	for (uint32_t skip = 0; skip <= PARTITIONS; skip++) {
+		assert_int_equal(
+		    ledger_init(&ledger, PARTITIONS, SEED, note, &err), 0);
+		for (uint32_t p = 0; p < skip; p++)
+			ledger.parts[p].skip = true;
+		for (unsigned i = 0; i < MESSAGES; i++)
+			tell_message(i);
+		assert_int_equal(ledger.counts.messages, MESSAGES);
+		assert_true(
+		    skip == 0 || ledger.kinds[LEDGER_UNDISPATCHED] < all);
+		all = ledger.kinds[LEDGER_UNDISPATCHED];
+		assert_true((all == 0) == (skip == PARTITIONS));
+		ledger_release(&ledger);
+	}
+}
+
 /* A topic that was planned for another count of partitions. */
 static void
 test_other_count(void **state)
@@ -547,6 +593,8 @@ main(void)
 	    cmocka_unit_test(test_unchecked),
 	    cmocka_unit_test(test_trimmed),
 	    cmocka_unit_test(test_letters),
+	    cmocka_unit_test(test_unplannable),
+	    cmocka_unit_test(test_skipped_parts),
 	    cmocka_unit_test(test_other_count),
 	    cmocka_unit_test(test_names),
 	    cmocka_unit_test(test_table_walk),

@@ -343,6 +343,113 @@ a_dead_letter_says_where_it_comes_from(void **state)
 	buf_release(&headers);
 }
 
+struct pair {
+	const char *name, *value;
+};
+
+/* Headers of these pairs, up to one without a name. */
+static void
+pack_pairs(struct buf *headers, const struct pair *pairs)
+{
+	uint32_t count = 0;
+
+	while (pairs[count].name != NULL)
+		count++;
+	buf_reset(headers);
+	pack_array(headers, count);
+	for (uint32_t i = 0; i < count; i++) {
+		pack_array(headers, 2);
+		pack_text(headers, pairs[i].name);
+		pack_bin(headers, slice_of(pairs[i].value));
+	}
+}
+
+static void
+the_way_back_from_a_dead_letter(void **state)
+{
+	struct record record = {.offset = INT64_C(123456789012)};
+	struct dispatch_record letter;
+	struct slice topic;
+	struct buf own;
+	struct err err;
+	int32_t partition;
+	int64_t offset;
+
+	(void)state;
+	buf_init(&own);
+	assert_int_equal(dead_make(&record, &source, "dead", "why", 1000000,
+			     &own, &letter, &err),
+	    0);
+	assert_true(
+	    dead_find_source(letter.headers, &topic, &partition, &offset));
+	assert_true(slice_is(topic, "outbox"));
+	assert_int_equal(partition, 3);
+	assert_int_equal(offset, INT64_C(123456789012));
+	/* Cut off: what stands before is seen. */
+	letter.headers.bytes--;
+	assert_true(
+	    dead_find_source(letter.headers, &topic, &partition, &offset));
+	letter.headers.bytes = 3;
+	assert_false(
+	    dead_find_source(letter.headers, &topic, &partition, &offset));
+	assert_false(dead_find_source(
+	    (struct slice){NULL, 0}, &topic, &partition, &offset));
+	assert_false(
+	    dead_find_source(slice_of("x"), &topic, &partition, &offset));
+	buf_release(&own);
+}
+
+#define TOPIC \
+	{ \
+		"qim-topic", "t" \
+	}
+#define PARTITION(number) \
+	{ \
+		"qim-partition", number \
+	}
+#define OFFSET(number) \
+	{ \
+		"qim-offset", number \
+	}
+
+static void
+a_letter_that_names_no_record(void **state)
+{
+	static const struct {
+		struct pair pairs[5];
+		bool found;
+	} all[] = {
+	    {{TOPIC, PARTITION("0"), OFFSET("0")}, true},
+	    {{OFFSET("7"), {"x", "y"}, PARTITION("2147483647"), TOPIC}, true},
+	    {{TOPIC, PARTITION("1"), PARTITION("2"), OFFSET("0")}, true},
+	    {{PARTITION("0"), OFFSET("0")}, false},
+	    {{TOPIC, OFFSET("0")}, false},
+	    {{TOPIC, PARTITION("0")}, false},
+	    {{TOPIC, PARTITION("2147483648"), OFFSET("0")}, false},
+	    {{TOPIC, PARTITION("-1"), OFFSET("0")}, false},
+	    {{TOPIC, PARTITION(""), OFFSET("0")}, false},
+	    {{TOPIC, PARTITION("0"), OFFSET("1x")}, false},
+	    {{TOPIC, PARTITION("0"), OFFSET("9223372036854775808")}, false},
+	    {{TOPIC, PARTITION("0"), OFFSET("99999999999999999999")}, false},
+	};
+	struct slice topic;
+	struct buf headers;
+	int32_t partition;
+	int64_t offset;
+
+	(void)state;
+	buf_init(&headers);
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		pack_pairs(&headers, all[i].pairs);
+		assert_int_equal(dead_find_source(slice_of_buf(&headers),
+				     &topic, &partition, &offset),
+		    all[i].found);
+		if (i == 2)
+			assert_int_equal(partition, 2);
+	}
+	buf_release(&headers);
+}
+
 /* What the record takes of the producer's message.max.bytes, at most. */
 static size_t
 record_bytes(const struct dispatch_record *record)
@@ -407,6 +514,8 @@ main(int argc, char **argv)
 	    cmocka_unit_test(a_dispatch_over_the_limit_is_refused_before_any),
 	    cmocka_unit_test(all_dispatches_together_are_limited),
 	    cmocka_unit_test(a_dead_letter_says_where_it_comes_from),
+	    cmocka_unit_test(the_way_back_from_a_dead_letter),
+	    cmocka_unit_test(a_letter_that_names_no_record),
 	    cmocka_unit_test(a_dead_letter_fits),
 	};
 	int failed;
