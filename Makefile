@@ -51,7 +51,7 @@ PIPELINES = pipelines/fanout pipelines/mailbox
 COMMON = $(patsubst %.c,$(B)/%.o,$(wildcard common/*/*.c))
 UNIT = $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*.c))
 # What tests and benchmarks run that isn't part of qim, into build/tools.
-TOOL_SOURCES = $(wildcard tests/proxy/*.c tests/lib/*.c tests/bench/*.c)
+TOOL_SOURCES = tests/proxy/proxy.c $(wildcard tests/lib/*.c tests/bench/*.c)
 TOOLS = $(patsubst %.c,$(B)/tools/%,$(notdir $(TOOL_SOURCES)))
 vpath %.c $(sort $(dir $(TOOL_SOURCES)))
 # Libraries for LD_PRELOAD.
@@ -93,8 +93,13 @@ $(B)/unit/test-simulate: $(SIMULATE_PARTS)
 
 $(B)/tools/%: %.c $(B)/libqim.a
 	@mkdir -p $(@D)
-	$(call say,CC) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(filter-out %.h,$^) \
-		$(shell pkg-config --libs rdkafka hiredis msgpack libxxhash jansson)
+	$(call say,CC) $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(filter %.c %.o,$^) \
+		$(filter %.a,$^) $(shell pkg-config --libs rdkafka hiredis \
+		msgpack libxxhash jansson)
+
+PROXY_PARTS = $(patsubst %.c,$(B)/%.o,$(filter-out %/proxy.c, \
+	$(wildcard tests/proxy/*.c)))
+$(B)/tools/proxy: $(PROXY_PARTS)
 
 $(B)/tools/%.so: tests/faults/%.c
 	@mkdir -p $(@D)
@@ -144,7 +149,8 @@ bench:
 SCRIPTS = $(shell grep -lE '^\#!.*bash' -r pipelines tests .ci --include='*') \
 	$(wildcard tests/lib/*.bash pipelines/*.bash)
 C_FILES = $(wildcard cmd/*.c common/*/*.[ch] tests/unit/*.[ch] \
-	tests/unit/*/*.[ch]) $(TOOL_SOURCES) $(PRELOAD_SOURCES)
+	tests/unit/*/*.[ch] tests/proxy/*.[ch] tests/lib/*.c tests/bench/*.c) \
+	$(PRELOAD_SOURCES)
 
 lint:
 	clang-format --dry-run -Werror $(C_FILES)
@@ -218,4 +224,4 @@ help:
 .SECONDARY:
 -include $(COMMON:.o=.d) $(PROGRAMS:%=$(B)/cmd/%.d)
 -include $(patsubst $(B)/unit/%,$(B)/tests/unit/%.d,$(UNIT)) $(TOOLS:=.d) \
-	$(CONVERGE_PARTS:.o=.d) $(SIMULATE_PARTS:.o=.d)
+	$(CONVERGE_PARTS:.o=.d) $(SIMULATE_PARTS:.o=.d) $(PROXY_PARTS:.o=.d)
