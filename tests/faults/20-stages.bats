@@ -29,7 +29,7 @@ points_of() {
 
 @test "each stage killed at each point of its protocol" {
 	local chain program point n rounds
-	rounds=$(long_or 10 1)
+	rounds=$(long_or 5 1)
 	CHAIN_BIN=$fail_bin
 	faults_start
 	for ((n = 1; n <= rounds; n++)); do
