@@ -76,3 +76,10 @@ feed() {
 has_receipt() {
 	stream-dump <out 2>/dev/null | grep -q "^{\"batch\":$1,"
 }
+
+# has_read COUNT: mailbox-apply has read more bytes than that.
+has_read() {
+	local pos
+	pos=$(sed -n 's/^pos:[[:space:]]*//p' "/proc/$PID/fdinfo/0")
+	((pos > $1))
+}
