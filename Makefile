@@ -90,6 +90,8 @@ CONVERGE_PARTS = $(patsubst %.c,$(B)/%.o,$(wildcard tests/unit/converge/*.c))
 $(B)/unit/test-converge: $(CONVERGE_PARTS)
 SIMULATE_PARTS = $(patsubst %.c,$(B)/%.o,$(wildcard tests/unit/simulate/*.c))
 $(B)/unit/test-simulate: $(SIMULATE_PARTS)
+LEDGER_PARTS = $(patsubst %.c,$(B)/%.o,$(wildcard tests/unit/ledger/*.c))
+$(B)/unit/test-ledger: $(LEDGER_PARTS)
 
 $(B)/tools/%: %.c $(B)/libqim.a
 	@mkdir -p $(@D)
@@ -224,4 +226,5 @@ help:
 .SECONDARY:
 -include $(COMMON:.o=.d) $(PROGRAMS:%=$(B)/cmd/%.d)
 -include $(patsubst $(B)/unit/%,$(B)/tests/unit/%.d,$(UNIT)) $(TOOLS:=.d) \
-	$(CONVERGE_PARTS:.o=.d) $(SIMULATE_PARTS:.o=.d) $(PROXY_PARTS:.o=.d)
+	$(CONVERGE_PARTS:.o=.d) $(SIMULATE_PARTS:.o=.d) $(LEDGER_PARTS:.o=.d) \
+	$(PROXY_PARTS:.o=.d)
