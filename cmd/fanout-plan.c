@@ -161,9 +161,10 @@ gather(struct planner *planner, const struct batch *batch,
 
 static int
 gather_dispatches(struct planner *planner, const struct batch *batch,
-    const struct record *record, struct slice conversation, struct err *err)
+    const struct record *record, struct err *err)
 {
-	struct dispatch_record dispatch = {.key = conversation,
+	struct dispatch_record dispatch = {
+	    .key = planner->plan.dispatch.conversation.bytes,
 	    .headers = record->headers,
 	    .src = record->src,
 	    .offset = record->offset};
@@ -203,19 +204,11 @@ bury(struct planner *planner, const struct batch *batch,
 }
 
 static int
-plan_record(struct planner *planner, const struct batch *batch,
+take_record(struct planner *planner, const struct batch *batch,
     const struct record *record, struct err *err)
 {
-	struct outbox_message message;
-	size_t around_bytes;
-
-	if (outbox_decode(&planner->outbox, record->value, &message, err) ==
-		0 &&
-	    record_around_bytes(message.conversation.bytes, record->headers,
-		&around_bytes, err) == 0 &&
-	    plan_message(&planner->plan, &message, around_bytes, err) == 0)
-		return gather_dispatches(
-		    planner, batch, record, message.conversation.bytes, err);
+	if (plan_record(&planner->plan, &planner->outbox, record, err) == 0)
+		return gather_dispatches(planner, batch, record, err);
 	if (err->code == EX_DATAERR)
 		return bury(planner, batch, record, err);
 	return -1;
@@ -236,7 +229,7 @@ plan_batch(struct planner *planner, struct batch *batch, struct err *err)
 	pack_raw(&planner->steps, batch->head.at);
 	planner->step_count += batch->head.at_count;
 	while ((taken = record_next(batch, &record, err)) == 1)
-		if (plan_record(planner, batch, &record, err) < 0)
+		if (take_record(planner, batch, &record, err) < 0)
 			return -1;
 	if (taken < 0 || batch->more)
 		return taken;

@@ -1,7 +1,5 @@
 #include "message/ledger-outbox.h"
 
-#include "message/dead.h"
-
 int
 ledger_outbox_init(struct ledger_outbox *outbox, uint32_t partitions,
     uint32_t recipients_max, size_t record_bytes_max, struct err *err)
@@ -46,15 +44,9 @@ ledger_outbox_take(struct ledger_outbox *outbox, struct ledger *ledger,
     const struct record *record, const struct ledger_source *source,
     struct err *err)
 {
-	struct outbox_message message;
 	struct err why;
-	size_t around_bytes;
 
-	if (outbox_decode(&outbox->decoder, record->value, &message, &why) ==
-		0 &&
-	    record_around_bytes(message.conversation.bytes, record->headers,
-		&around_bytes, &why) == 0 &&
-	    plan_message(&outbox->plan, &message, around_bytes, &why) == 0)
+	if (plan_record(&outbox->plan, &outbox->decoder, record, &why) == 0)
 		return take_plan(outbox, ledger, source, err);
 	if (why.code == EX_DATAERR)
 		return ledger_unplanned(ledger, source, why.text, err);

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "message/dead.h"
 #include "message/hash.h"
 
 /* What chunk and to have around the recipients, at most. */
@@ -231,6 +232,20 @@ plan_message(struct plan *plan, const struct outbox_message *message,
 	    fill_dispatch(plan, message, err) < 0)
 		return -1;
 	return check_sizes(plan, around_bytes, err);
+}
+
+int
+plan_record(struct plan *plan, struct outbox *outbox,
+    const struct record *record, struct err *err)
+{
+	struct outbox_message message;
+	size_t around_bytes;
+
+	if (outbox_decode(outbox, record->value, &message, err) < 0 ||
+	    record_around_bytes(message.conversation.bytes, record->headers,
+		&around_bytes, err) < 0)
+		return -1;
+	return plan_message(plan, &message, around_bytes, err);
 }
 
 static int

@@ -13,6 +13,7 @@
 #define QIM_MESSAGE_PLAN_H
 
 #include "message/outbox.h"
+#include "stream/record.h"
 
 /* All dispatches of one message together. */
 #define PLAN_BYTES_MAX ((size_t)256 << 20)
@@ -46,11 +47,20 @@ int plan_init(struct plan *plan, uint32_t partitions, uint32_t recipients_max,
     size_t record_bytes_max, struct err *err);
 void plan_release(struct plan *plan);
 
-/* Plans a message, which must live until its last dispatch is taken.
- * `around_bytes` is what a record has around its value: key and headers.
+/* Plans a message; what it points to must live until its last dispatch is
+ * taken.  `around_bytes` is what a record has around its value: key and
+ * headers.
  * -1: EX_DATAERR with the size and the limit, EX_OSERR. */
 int plan_message(struct plan *plan, const struct outbox_message *message,
     size_t around_bytes, struct err *err);
+
+/* Plans the message of a record of the Outbox, which is decoded with `outbox`;
+ * the records of its dispatches have the conversation as key, and the same
+ * headers.  Record and outbox must stay as they are until the last is taken.
+ * -1: as outbox_decode() and plan_message(), EX_DATAERR the headers aren't of
+ * their form. */
+int plan_record(struct plan *plan, struct outbox *outbox,
+    const struct record *record, struct err *err);
 
 /* Appends the next dispatch's value to `value` and says its partition:
  * 1, 0 when there are no more, -1 EX_OSERR. */

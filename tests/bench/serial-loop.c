@@ -242,7 +242,7 @@ add_item(void)
 }
 
 static void
-plan_record(const rd_kafka_message_t *message)
+plan_one(const rd_kafka_message_t *message)
 {
 	struct slice value = {message->payload, message->len};
 	struct outbox_message decoded;
@@ -277,7 +277,7 @@ plan_batch(rd_kafka_message_t **messages, size_t count)
 	buf_reset(&content);
 	item_count = 0;
 	for (size_t i = 0; i < count; i++) {
-		plan_record(messages[i]);
+		plan_one(messages[i]);
 		rd_kafka_message_destroy(messages[i]);
 	}
 }
