@@ -1,0 +1,76 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2119,SC2120  # what tests give
+# trimmer.bash: mailbox-trim under test on a redis-server of the test's own,
+# filled by mailbox-apply.  R is its -r.
+#
+# setup is here; each test is in its own folder.
+
+# shellcheck source=tests/lib/redis.bash
+source "${BASH_SOURCE[0]%/*}/redis.bash"
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || exit
+	redis_start a --appendonly yes
+	R=127.0.0.1:$(redis_port a)
+}
+
+fill() {
+	/usr/bin/python3 "$qim_root/tests/lib/dispatch-stream.py" "$@" |
+		mailbox-apply -q -n 4 -r "$R" >/dev/null
+}
+
+# messages FIRST LAST: for lou, who is in partition 3.
+messages() {
+	jq -nc --argjson first "$1" --argjson last "$2" 'range($first; $last + 1) |
+		{conversation_id: "c", conversation_seq: ., to: ["lou"], offset: (. - 1)}'
+}
+
+# again FIRST LAST: the same dispatches once more, from a chain whose mark was
+# lost, so that none is passed over.
+again() {
+	redis_cli a DEL 'qim:{3}:mark'
+	messages "$1" "$2" | fill
+}
+
+trim() {
+	mailbox-trim -n 4 -r "$R" -t dispatch "$@"
+}
+
+read_mailbox() {
+	mailbox-read -n 4 -r "$R" "$@"
+}
+
+ack() {
+	mailbox-ack -n 4 -r "$R" -u lou -d phone "$@"
+}
+
+# box [OPTION...]: the mailbox_seqs of lou's box.
+box() {
+	read_mailbox box -u lou "$@" | jq .mailbox_seq | paste -sd ' '
+}
+
+key() {
+	redis_cli a "$1" "qim:{3}:$2" "${@:3}"
+}
+
+# seen DAYS MARK: as a run so long ago would have left it.
+seen() {
+	local now
+	now=$(redis_cli a TIME | head -n 1)
+	key ZADD times $(((now - $1 * 86400) * 1000 - 1000)) "$2"
+}
+
+# silent DAYS: the phone's last sign of life.
+silent() {
+	local now
+	now=$(redis_cli a TIME | head -n 1)
+	key HSET device:lou phone "$(key HGET device:lou phone |
+		cut -d ' ' -f 1,2) $(((now - $1 * 86400) * 1000 - 1000))"
+}
+
+# done_is BOXES ENTRIES HELD BODIES CLAIMS: what the last run has printed.
+done_is() {
+	# shellcheck disable=SC2154  # bats sets it
+	[ "$output" = "{\"boxes\":$1,\"entries\":$2,\"held\":$3,\"bodies\":$4,\"claims\":$5,\"dry_run\":${dry:-false},\"complete\":true}" ] ||
+		fail "$output"
+}
