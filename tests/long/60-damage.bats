@@ -13,7 +13,7 @@ load ../lib/common
 		make -s --eval 'asan: ; @echo $(ASAN)' asan)" \
 		build/asan/unit/test-damage build/asan/unit/test-stream 3>&-
 	for unit in test-damage test-stream; do
-		QIM_SEEDS=${QIM_DAMAGE_SEEDS:-300000} \
+		QIM_SEEDS=${QIM_DAMAGE_SEEDS:-100000} \
 			run -0 "build/asan/unit/$unit"
 		echo "$output" | grep '^# [0-9]' >&3 || true
 	done
