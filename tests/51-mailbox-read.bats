@@ -2,22 +2,7 @@
 # shellcheck disable=SC2030,SC2031  # each test sets its R
 bats_require_minimum_version 1.5.0
 load lib/common
-load lib/redis
-
-setup() {
-	cd "$BATS_TEST_TMPDIR" || exit
-	redis_start a --appendonly yes
-	R=127.0.0.1:$(redis_port a)
-}
-
-fill() {
-	/usr/bin/python3 "$qim_root/tests/lib/dispatch-stream.py" |
-		mailbox-apply -q -n 4 -r "$R" >/dev/null
-}
-
-read_mailbox() {
-	mailbox-read -n 4 -r "$R" "$@"
-}
+load lib/mailbox
 
 # lou is in partition 3, bob in 2 (murmur2 modulo 4).
 some_messages() {

@@ -2,24 +2,7 @@
 # shellcheck disable=SC2030,SC2031  # each test sets its R
 bats_require_minimum_version 1.5.0
 load lib/common
-load lib/redis
-
-setup() {
-	cd "$BATS_TEST_TMPDIR" || exit
-	redis_start a --appendonly yes
-	R=127.0.0.1:$(redis_port a)
-}
-
-fill() {
-	/usr/bin/python3 "$qim_root/tests/lib/dispatch-stream.py" "$@" |
-		mailbox-apply -q -n 4 -r "$R" >/dev/null
-}
-
-# messages FIRST LAST: for lou, who is in partition 3.
-messages() {
-	jq -nc --argjson first "$1" --argjson last "$2" 'range($first; $last + 1) |
-		{conversation_id: "c", conversation_seq: ., to: ["lou"], offset: (. - 1)}'
-}
+load lib/mailbox
 
 # batch [OPTION...]: lou's phone; the head, then the mailbox_seqs.
 batch() {
